@@ -1,0 +1,53 @@
+#include "frn/core/text.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace frn {
+namespace {
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string join(std::span<const std::string_view> names, std::string_view separator) {
+  std::string out;
+  for (const auto name : names) {
+    if (!out.empty()) out += separator;
+    out += name;
+  }
+  return out;
+}
+
+std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
+  std::string_view best;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const auto candidate : known) {
+    const size_t distance = edit_distance(name, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view name, std::span<const std::string_view> known) {
+  const auto near = nearest(name, known);
+  return near.empty() ? "" : " (did you mean '" + std::string(near) + "'?)";
+}
+
+}  // namespace frn

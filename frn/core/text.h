@@ -1,0 +1,20 @@
+// Small helpers for messages: lists of names, and the nearest known name to a misspelt one.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace frn {
+
+// "a, b, c"
+std::string join(std::span<const std::string_view> names, std::string_view separator = ", ");
+
+// The known name with the smallest edit distance, or an empty view when none is close enough to be meant.
+std::string_view nearest(std::string_view name, std::span<const std::string_view> known);
+
+// " (did you mean 'x'?)" or an empty string.
+std::string suggestion(std::string_view name, std::span<const std::string_view> known);
+
+}  // namespace frn

@@ -1,0 +1,153 @@
+// The scalar reference: the formulas as they stand, one value at a time, sums in double. Last in the list; runs anywhere.
+#include "frn/kernels/reference.h"
+
+namespace frn::kernels {
+namespace {
+
+template <Layout L>
+int64_t index(Extent e, int64_t channel, int64_t position) {
+  return L == Layout::kContiguous ? channel * e.stride + position : position * e.stride + channel;
+}
+
+template <Layout L, typename T>
+void sum(Extent e, const T* x, double* sums) {
+  for (int64_t c = 0; c < e.channels; ++c) {
+    sums[c] = 0;
+    for (int64_t i = 0; i < e.positions; ++i) sums[c] += static_cast<double>(to_float(x[index<L>(e, c, i)]));
+  }
+}
+
+template <Layout L, typename T>
+void sum_squares(Extent e, const T* x, double* sums) {
+  for (int64_t c = 0; c < e.channels; ++c) {
+    sums[c] = 0;
+    for (int64_t i = 0; i < e.positions; ++i) {
+      const auto value = static_cast<double>(to_float(x[index<L>(e, c, i)]));
+      sums[c] += value * value;
+    }
+  }
+}
+
+template <Layout L, typename T>
+void sum_squared_deviations(Extent e, const T* x, const Accumulate<T>* mean, double* sums) {
+  for (int64_t c = 0; c < e.channels; ++c) {
+    sums[c] = 0;
+    for (int64_t i = 0; i < e.positions; ++i) {
+      const double d = static_cast<double>(to_float(x[index<L>(e, c, i)])) - static_cast<double>(mean[c]);
+      sums[c] += d * d;
+    }
+  }
+}
+
+// Everything that forward and backward derive from one value of x.
+template <typename A>
+struct Value {
+  A xhat;
+  A y;
+  A threshold;
+  bool blocked;  // y below its threshold; at equality the gradient goes to y (paper, section 3.2)
+};
+
+template <Norm N, Threshold H, typename A>
+Value<A> evaluate(A x, const Coefficients<A>& k, int64_t c) {
+  Value<A> v{x, x, A(0), false};
+  if constexpr (N != Norm::kIdentity) {
+    v.xhat = (N == Norm::kCentered ? x - k.mean[c] : x) * k.rstd[c];
+    v.y = k.gamma[c] * v.xhat + k.beta[c];
+  }
+  if constexpr (H == Threshold::kConstant) v.threshold = k.tau[c];
+  if constexpr (H == Threshold::kAffine) v.threshold = k.kappa[c] * v.y + k.tau[c];
+  v.blocked = H != Threshold::kNone && v.y < v.threshold;
+  return v;
+}
+
+template <Layout L, Norm N, Threshold H, typename T>
+void apply(Extent e, const T* x, const Coefficients<Accumulate<T>>& k, T* z, bool) {
+  for (int64_t c = 0; c < e.channels; ++c) {
+    for (int64_t i = 0; i < e.positions; ++i) {
+      const auto v = evaluate<N, H>(to_float(x[index<L>(e, c, i)]), k, c);
+      from_float(v.blocked ? v.threshold : v.y, z[index<L>(e, c, i)]);
+    }
+  }
+}
+
+template <Threshold H, typename A>
+A dy_of(A dz, bool blocked, const Coefficients<A>& k, int64_t c) {
+  if (!blocked) return dz;
+  return H == Threshold::kAffine ? k.kappa[c] * dz : A(0);
+}
+
+template <Layout L, Norm N, Threshold H, typename T>
+void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<Accumulate<T>>& k, double* sums) {
+  for (int64_t c = 0; c < e.channels; ++c) {
+    double totals[kGradientSums] = {};
+    for (int64_t i = 0; i < e.positions; ++i) {
+      const int64_t at = index<L>(e, c, i);
+      const auto v = evaluate<N, H>(to_float(x[at]), k, c);
+      const auto g = to_float(dz[at]);
+      const auto dy = static_cast<double>(dy_of<H>(g, v.blocked, k, c));
+      totals[kSumDy] += dy;
+      totals[kSumDyXhat] += dy * static_cast<double>(v.xhat);
+      if (v.blocked) {
+        totals[kSumBlockedDz] += static_cast<double>(g);
+        totals[kSumBlockedDzY] += static_cast<double>(g) * static_cast<double>(v.y);
+      }
+    }
+    for (int row = 0; row < kGradientSums; ++row) sums[row * e.channels + c] = totals[row];
+  }
+}
+
+template <Layout L, Norm N, Threshold H, typename T>
+void gradient_apply(Extent e, const T* x, const T* dz, const Coefficients<Accumulate<T>>& k, T* dx, bool) {
+  for (int64_t c = 0; c < e.channels; ++c) {
+    for (int64_t i = 0; i < e.positions; ++i) {
+      const int64_t at = index<L>(e, c, i);
+      const auto v = evaluate<N, H>(to_float(x[at]), k, c);
+      auto out = dy_of<H>(to_float(dz[at]), v.blocked, k, c);
+      if constexpr (N != Norm::kIdentity) out = k.dy_scale[c] * out + k.xhat_scale[c] * v.xhat;
+      if constexpr (N == Norm::kCentered) out += k.shift[c];
+      from_float(out, dx[at]);
+    }
+  }
+}
+
+template <typename T, Layout L, Norm N, Threshold H>
+void fill(Loops<T>& loops) {
+  constexpr int n = static_cast<int>(N);
+  constexpr int h = static_cast<int>(H);
+  loops.apply[n][h] = apply<L, N, H, T>;
+  loops.gradient_sums[n][h] = gradient_sums<L, N, H, T>;
+  loops.gradient_apply[n][h] = gradient_apply<L, N, H, T>;
+}
+
+template <typename T, Layout L>
+Loops<T> make_loops() {
+  Loops<T> loops{};
+  loops.sum = sum<L, T>;
+  loops.sum_squares = sum_squares<L, T>;
+  loops.sum_squared_deviations = sum_squared_deviations<L, T>;
+  const auto fill_norm = [&]<Norm N>() {
+    fill<T, L, N, Threshold::kNone>(loops);
+    fill<T, L, N, Threshold::kConstant>(loops);
+    fill<T, L, N, Threshold::kAffine>(loops);
+  };
+  fill_norm.template operator()<Norm::kIdentity>();
+  fill_norm.template operator()<Norm::kUncentered>();
+  fill_norm.template operator()<Norm::kCentered>();
+  return loops;
+}
+
+}  // namespace
+
+template <typename T>
+const LayoutLoops<T>* reference_loops() {
+  static const LayoutLoops<T> loops{{make_loops<T, Layout::kContiguous>(), make_loops<T, Layout::kChannelsLast>()}};
+  return &loops;
+}
+
+template const LayoutLoops<float>* reference_loops<float>();
+template const LayoutLoops<double>* reference_loops<double>();
+template const LayoutLoops<BFloat16>* reference_loops<BFloat16>();
+template const LayoutLoops<Float16>* reference_loops<Float16>();
+
+}  // namespace frn::kernels

@@ -1,0 +1,241 @@
+// Loops over contiguous maps: each channel's positions lie side by side, a vector holds positions of one channel.
+#if defined(FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_
+#undef FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_
+#else
+#define FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_
+#endif
+
+#include "frn/kernels/simd/vector-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace frn::kernels::HWY_NAMESPACE {
+
+// Sums f(x) over a map, where a term adds f(x) to a chain. Four chains of at most four terms each go into doubles, so
+// rounding stays below 6 units of 2^-24 relative to the sum of |f(x)|, however long the map.
+template <typename T, class Term>
+HWY_INLINE double sum_map(const T* x, int64_t count, const Term& term) {
+  const Tag<T> d;
+  const int64_t L = lanes(d);
+  const auto zero = hn::Zero(d);
+  WideSum<Accumulate<T>> wide;
+  int64_t i = 0;
+  for (; i + 16 * L <= count; i += 16 * L) {
+    auto a = term(d, load(d, x + i), zero);
+    auto b = term(d, load(d, x + i + L), zero);
+    auto c = term(d, load(d, x + i + 2 * L), zero);
+    auto e = term(d, load(d, x + i + 3 * L), zero);
+    for (int64_t j = i + 4 * L; j < i + 16 * L; j += 4 * L) {
+      a = term(d, load(d, x + j), a);
+      b = term(d, load(d, x + j + L), b);
+      c = term(d, load(d, x + j + 2 * L), c);
+      e = term(d, load(d, x + j + 3 * L), e);
+    }
+    wide.add(hn::Add(hn::Add(a, b), hn::Add(c, e)));
+  }
+  auto a = zero;
+  auto b = zero;
+  auto c = zero;
+  auto e = zero;
+  for (; i + 4 * L <= count; i += 4 * L) {
+    a = term(d, load(d, x + i), a);
+    b = term(d, load(d, x + i + L), b);
+    c = term(d, load(d, x + i + 2 * L), c);
+    e = term(d, load(d, x + i + 3 * L), e);
+  }
+  if (i + L <= count) a = term(d, load(d, x + i), a), i += L;
+  if (i + L <= count) b = term(d, load(d, x + i), b), i += L;
+  if (i + L <= count) c = term(d, load(d, x + i), c), i += L;
+  const int64_t rest = count - i;
+  if (rest > 0) {
+    // The last vector of the map, without the lanes that were summed already.
+    const auto term_alone = count >= L ? keep_last(d, term(d, load(d, x + count - L), zero), rest)
+                                       : hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(rest)),
+                                                            term(d, load_some(d, x + i, rest), zero));
+    e = hn::Add(e, term_alone);
+  }
+  wide.add(hn::Add(hn::Add(a, b), hn::Add(c, e)));
+  return wide.total();
+}
+
+struct PlainTerm {
+  template <class D>
+  HWY_INLINE Vector<D> operator()(D, Vector<D> x, Vector<D> sum) const {
+    return hn::Add(sum, x);
+  }
+};
+struct SquareTerm {
+  template <class D>
+  HWY_INLINE Vector<D> operator()(D, Vector<D> x, Vector<D> sum) const {
+    return hn::MulAdd(x, x, sum);
+  }
+};
+template <typename A>
+struct DeviationTerm {
+  A mean;
+  template <class D>
+  HWY_INLINE Vector<D> operator()(D d, Vector<D> x, Vector<D> sum) const {
+    const auto deviation = hn::Sub(x, hn::Set(d, mean));
+    return hn::MulAdd(deviation, deviation, sum);
+  }
+};
+
+// Calls f(i) for vectors that cover [0, count); the last may overlap the one before. Only for count >= lanes.
+// With kStream the vectors in the middle start on aligned addresses of `out` and f may store around the cache.
+template <bool kStream, typename T, class Ordinary, class Streamed>
+HWY_INLINE void cover_map(const T* out, int64_t count, int64_t L, const Ordinary& ordinary, const Streamed& streamed) {
+  int64_t i = 0;
+  if constexpr (kStream) {
+    const auto vector_bytes = static_cast<uintptr_t>(L) * sizeof(T);
+    const uintptr_t past = reinterpret_cast<uintptr_t>(out) % vector_bytes;
+    if (past % sizeof(T) == 0) {
+      if (past != 0) {
+        ordinary(0);
+        i = static_cast<int64_t>((vector_bytes - past) / sizeof(T));
+      }
+      for (; i + L <= count; i += L) streamed(i);
+    }
+  }
+  for (; i + 4 * L <= count; i += 4 * L) {
+    ordinary(i);
+    ordinary(i + L);
+    ordinary(i + 2 * L);
+    ordinary(i + 3 * L);
+  }
+  for (; i + L <= count; i += L) ordinary(i);
+  if (i < count) ordinary(count - L);
+}
+
+template <typename T>
+struct Contiguous {
+  using A = Accumulate<T>;
+  static constexpr Layout kLayout = Layout::kContiguous;
+
+  static void sum(Extent e, const T* x, double* sums) {
+    for (int64_t c = 0; c < e.channels; ++c) sums[c] = sum_map(x + c * e.stride, e.positions, PlainTerm());
+  }
+  static void sum_squares(Extent e, const T* x, double* sums) {
+    for (int64_t c = 0; c < e.channels; ++c) sums[c] = sum_map(x + c * e.stride, e.positions, SquareTerm());
+  }
+  static void sum_squared_deviations(Extent e, const T* x, const A* mean, double* sums) {
+    for (int64_t c = 0; c < e.channels; ++c) {
+      sums[c] = sum_map(x + c * e.stride, e.positions, DeviationTerm<A>{mean[c]});
+    }
+  }
+
+  template <Norm N, Threshold H, bool kGradient>
+  static HWY_INLINE Lanes<Tag<T>> broadcast(const Coefficients<A>& k, int64_t c) {
+    const Tag<T> d;
+    return read_lanes<N, H, kGradient>(d, k, [d, c](const A* p) HWY_ATTR { return hn::Set(d, p[c]); });
+  }
+
+  template <Norm N, Threshold H, bool kStream>
+  static HWY_INLINE void apply_map(const T* x, const Lanes<Tag<T>>& k, T* z, int64_t count) {
+    const Tag<T> d;
+    if (count < lanes(d)) {
+      store_some(d, z_of<N, H>(d, load_some(d, x, count), k), z, count);
+      return;
+    }
+    cover_map<kStream>(
+        z, count, lanes(d), [&](int64_t i) HWY_ATTR { store(d, z_of<N, H>(d, load(d, x + i), k), z + i); },
+        [&](int64_t i) HWY_ATTR { stream(d, z_of<N, H>(d, load(d, x + i), k), z + i); });
+  }
+
+  template <Norm N, Threshold H>
+  static void apply(Extent e, const T* x, const Coefficients<A>& k, T* z, bool around_cache) {
+    for (int64_t c = 0; c < e.channels; ++c) {
+      const auto lanes_c = broadcast<N, H, false>(k, c);
+      if (around_cache) {
+        apply_map<N, H, true>(x + c * e.stride, lanes_c, z + c * e.stride, e.positions);
+      } else {
+        apply_map<N, H, false>(x + c * e.stride, lanes_c, z + c * e.stride, e.positions);
+      }
+    }
+    if (around_cache) hwy::FlushStream();
+  }
+
+  template <Norm N, Threshold H>
+  static HWY_INLINE void sum_gradients_of_map(const T* x, const T* dz, const Lanes<Tag<T>>& k, int64_t count, double* out,
+                                              int64_t out_stride) {
+    const Tag<T> d;
+    const int64_t L = lanes(d);
+    WideSum<A> dy, dy_xhat, blocked_dz, blocked_dz_y;
+    GradientChain<N, H, Tag<T>> even, odd;
+    const auto flush = [&]() HWY_ATTR {
+      even.join(odd);
+      dy.add(even.dy);
+      if constexpr (N != Norm::kIdentity) dy_xhat.add(even.dy_xhat);
+      if constexpr (H != Threshold::kNone) blocked_dz.add(even.blocked_dz);
+      if constexpr (H == Threshold::kAffine) blocked_dz_y.add(even.blocked_dz_y);
+    };
+    int64_t i = 0;
+    for (; i + 8 * L <= count; i += 8 * L) {
+      even.clear(d);
+      odd.clear(d);
+      for (int64_t j = i; j < i + 8 * L; j += 2 * L) {
+        even.step(d, load(d, x + j), load(d, dz + j), k);
+        odd.step(d, load(d, x + j + L), load(d, dz + j + L), k);
+      }
+      flush();
+    }
+    even.clear(d);
+    odd.clear(d);
+    for (; i + 2 * L <= count; i += 2 * L) {
+      even.step(d, load(d, x + i), load(d, dz + i), k);
+      odd.step(d, load(d, x + i + L), load(d, dz + i + L), k);
+    }
+    if (i + L <= count) even.step(d, load(d, x + i), load(d, dz + i), k), i += L;
+    const int64_t rest = count - i;
+    if (rest > 0 && count >= L) {
+      // The last vector of the map; where dz is zero nothing is added.
+      odd.step(d, load(d, x + count - L), keep_last(d, load(d, dz + count - L), rest), k);
+    } else if (rest > 0) {
+      odd.step(d, load_some(d, x + i, rest), load_some(d, dz + i, rest), k);
+    }
+    flush();
+    out[kSumDy * out_stride] = dy.total();
+    if constexpr (N != Norm::kIdentity) out[kSumDyXhat * out_stride] = dy_xhat.total();
+    if constexpr (H != Threshold::kNone) out[kSumBlockedDz * out_stride] = blocked_dz.total();
+    if constexpr (H == Threshold::kAffine) out[kSumBlockedDzY * out_stride] = blocked_dz_y.total();
+  }
+
+  template <Norm N, Threshold H>
+  static void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<A>& k, double* sums) {
+    for (int64_t i = e.channels; i < kGradientSums * e.channels; ++i) sums[i] = 0;
+    for (int64_t c = 0; c < e.channels; ++c) {
+      const auto lanes_c = broadcast<N, H, false>(k, c);
+      sum_gradients_of_map<N, H>(x + c * e.stride, dz + c * e.stride, lanes_c, e.positions, sums + c, e.channels);
+    }
+  }
+
+  template <Norm N, Threshold H, bool kStream>
+  static HWY_INLINE void gradient_apply_map(const T* x, const T* dz, const Lanes<Tag<T>>& k, T* dx, int64_t count) {
+    const Tag<T> d;
+    if (count < lanes(d)) {
+      store_some(d, dx_of<N, H>(d, load_some(d, x, count), load_some(d, dz, count), k), dx, count);
+      return;
+    }
+    cover_map<kStream>(
+        dx, count, lanes(d),
+        [&](int64_t i) HWY_ATTR { store(d, dx_of<N, H>(d, load(d, x + i), load(d, dz + i), k), dx + i); },
+        [&](int64_t i) HWY_ATTR { stream(d, dx_of<N, H>(d, load(d, x + i), load(d, dz + i), k), dx + i); });
+  }
+
+  template <Norm N, Threshold H>
+  static void gradient_apply(Extent e, const T* x, const T* dz, const Coefficients<A>& k, T* dx, bool around_cache) {
+    for (int64_t c = 0; c < e.channels; ++c) {
+      const int64_t at = c * e.stride;
+      const auto lanes_c = broadcast<N, H, true>(k, c);
+      if (around_cache) {
+        gradient_apply_map<N, H, true>(x + at, dz + at, lanes_c, dx + at, e.positions);
+      } else {
+        gradient_apply_map<N, H, false>(x + at, dz + at, lanes_c, dx + at, e.positions);
+      }
+    }
+    if (around_cache) hwy::FlushStream();
+  }
+};
+
+}  // namespace frn::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_

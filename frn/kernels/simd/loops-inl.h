@@ -1,0 +1,51 @@
+// Fills the table of loops of one SIMD target for one element type. Included once per target by f32.cpp and its peers.
+#if defined(FRN_KERNELS_SIMD_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FRN_KERNELS_SIMD_LOOPS_INL_H_
+#undef FRN_KERNELS_SIMD_LOOPS_INL_H_
+#else
+#define FRN_KERNELS_SIMD_LOOPS_INL_H_
+#endif
+
+#include "frn/kernels/simd/channels_last-inl.h"
+#include "frn/kernels/simd/contiguous-inl.h"
+#include "frn/kernels/simd/simd.h"
+
+// No HWY_BEFORE_NAMESPACE: the tables of all targets are filled on every machine, so this code must run on the baseline.
+namespace frn::kernels::HWY_NAMESPACE {
+
+template <class Source, Norm N, Threshold H, typename T>
+void fill_pair(Loops<T>& loops) {
+  constexpr int n = static_cast<int>(N);
+  constexpr int h = static_cast<int>(H);
+  loops.apply[n][h] = Source::template apply<N, H>;
+  loops.gradient_sums[n][h] = Source::template gradient_sums<N, H>;
+  loops.gradient_apply[n][h] = Source::template gradient_apply<N, H>;
+}
+
+template <class Source, Norm N, typename T>
+void fill_norm(Loops<T>& loops) {
+  fill_pair<Source, N, Threshold::kNone>(loops);
+  fill_pair<Source, N, Threshold::kConstant>(loops);
+  fill_pair<Source, N, Threshold::kAffine>(loops);
+}
+
+template <class Source, typename T>
+Loops<T> loops_of() {
+  Loops<T> loops{};
+  loops.sum = Source::sum;
+  loops.sum_squares = Source::sum_squares;
+  loops.sum_squared_deviations = Source::sum_squared_deviations;
+  fill_norm<Source, Norm::kIdentity>(loops);
+  fill_norm<Source, Norm::kUncentered>(loops);
+  fill_norm<Source, Norm::kCentered>(loops);
+  return loops;
+}
+
+template <typename T>
+const LayoutLoops<T>* layout_loops() {
+  static const LayoutLoops<T> loops{{loops_of<Contiguous<T>, T>(), loops_of<ChannelsLast<T>, T>()}};
+  return &loops;
+}
+
+}  // namespace frn::kernels::HWY_NAMESPACE
+#endif  // FRN_KERNELS_SIMD_LOOPS_INL_H_

@@ -1,0 +1,273 @@
+// Loads, stores, wide sums and the formula itself on one vector. Included once per SIMD target.
+#if defined(FRN_KERNELS_SIMD_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FRN_KERNELS_SIMD_VECTOR_INL_H_
+#undef FRN_KERNELS_SIMD_VECTOR_INL_H_
+#else
+#define FRN_KERNELS_SIMD_VECTOR_INL_H_
+#endif
+
+#include <cstring>
+
+#include "frn/kernels/kernels.h"
+#include "hwy/cache_control.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace frn::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// All arithmetic is in full vectors of the accumulation type.
+template <typename T>
+using Tag = hn::ScalableTag<Accumulate<T>>;
+template <class D>
+using Vector = hn::Vec<D>;
+
+// The room a vector of this type takes at most.
+template <class D>
+inline constexpr size_t kMaxLanes = HWY_MAX_BYTES / sizeof(hn::TFromD<D>);
+
+template <class D>
+HWY_INLINE int64_t lanes(D d) {
+  return static_cast<int64_t>(hn::Lanes(d));
+}
+
+template <class D>
+HWY_INLINE Vector<D> load(D d, const float* p) {
+  return hn::LoadU(d, p);
+}
+template <class D>
+HWY_INLINE Vector<D> load(D d, const double* p) {
+  return hn::LoadU(d, p);
+}
+template <class D>
+HWY_INLINE Vector<D> load(D d, const BFloat16* p) {
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::RebindToUnsigned<D> d32;
+  const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
+}
+template <class D>
+HWY_INLINE Vector<D> load(D d, const Float16* p) {
+  const hn::Rebind<hwy::float16_t, D> d16;
+  return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
+}
+
+// Highway truncates to bfloat16; PyTorch rounds to nearest even, and keeps NaN a NaN.
+template <class D>
+HWY_INLINE auto round_to_bfloat16(D, Vector<D> v) {
+  const hn::RebindToUnsigned<D> d32;
+  const hn::RebindToSigned<D> di32;
+  const hn::Rebind<uint16_t, D> d16;
+  const auto bits = hn::BitCast(d32, v);
+  const auto upper = hn::ShiftRight<16>(bits);
+  const auto odd = hn::And(upper, hn::Set(d32, 1));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(d32, 0x7fffu)), odd));
+  const auto nan = hn::Or(upper, hn::Set(d32, 0x40u));
+  const auto is_nan = hn::RebindMask(d32, hn::IsNaN(v));
+  return hn::DemoteTo(d16, hn::BitCast(di32, hn::IfThenElse(is_nan, nan, rounded)));
+}
+
+template <class D>
+HWY_INLINE void store(D d, Vector<D> v, float* p) {
+  hn::StoreU(v, d, p);
+}
+template <class D>
+HWY_INLINE void store(D d, Vector<D> v, double* p) {
+  hn::StoreU(v, d, p);
+}
+template <class D>
+HWY_INLINE void store(D d, Vector<D> v, BFloat16* p) {
+  const hn::Rebind<uint16_t, D> d16;
+  hn::StoreU(round_to_bfloat16(d, v), d16, reinterpret_cast<uint16_t*>(p));
+}
+template <class D>
+HWY_INLINE void store(D, Vector<D> v, Float16* p) {
+  const hn::Rebind<hwy::float16_t, D> d16;
+  hn::StoreU(hn::DemoteTo(d16, v), d16, reinterpret_cast<hwy::float16_t*>(p));
+}
+
+// A store around the cache; p must be aligned to the vector.
+template <class D>
+HWY_INLINE void stream(D d, Vector<D> v, float* p) {
+  hn::Stream(v, d, p);
+}
+template <class D>
+HWY_INLINE void stream(D d, Vector<D> v, double* p) {
+  hn::Stream(v, d, p);
+}
+template <class D>
+HWY_INLINE void stream(D d, Vector<D> v, BFloat16* p) {
+  const hn::Rebind<uint16_t, D> d16;
+  hn::Stream(round_to_bfloat16(d, v), d16, reinterpret_cast<uint16_t*>(p));
+}
+template <class D>
+HWY_INLINE void stream(D, Vector<D> v, Float16* p) {
+  const hn::Rebind<hwy::float16_t, D> d16;
+  const hn::Rebind<uint16_t, D> du16;
+  hn::Stream(hn::BitCast(du16, hn::DemoteTo(d16, v)), du16, reinterpret_cast<uint16_t*>(p));
+}
+
+// Fewer values than a vector holds, through a buffer: nothing outside the array is touched. Missing lanes are zero.
+template <class D, typename T>
+HWY_INLINE Vector<D> load_some(D d, const T* p, int64_t count) {
+  HWY_ALIGN T buffer[kMaxLanes<D>] = {};
+  std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(T));
+  return load(d, buffer);
+}
+template <class D, typename T>
+HWY_INLINE void store_some(D d, Vector<D> v, T* p, int64_t count) {
+  HWY_ALIGN T buffer[kMaxLanes<D>];
+  store(d, v, buffer);
+  std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(T));
+}
+
+// Keeps the last `count` lanes, zeroes the others.
+template <class D>
+HWY_INLINE Vector<D> keep_last(D d, Vector<D> v, int64_t count) {
+  const auto drop = hn::FirstN(d, static_cast<size_t>(lanes(d) - count));
+  return hn::IfThenZeroElse(drop, v);
+}
+
+// Adds v, lane by lane and in double, to sums[0..lanes).
+HWY_INLINE void add_to(hn::ScalableTag<double> d, Vector<hn::ScalableTag<double>> v, double* sums) {
+  hn::StoreU(hn::Add(hn::LoadU(d, sums), v), d, sums);
+}
+HWY_INLINE void add_to(hn::ScalableTag<float> d, Vector<hn::ScalableTag<float>> v, double* sums) {
+  const hn::ScalableTag<double> dd;
+  add_to(dd, hn::PromoteTo(dd, hn::LowerHalf(hn::Half<decltype(d)>(), v)), sums);
+  add_to(dd, hn::PromoteTo(dd, hn::UpperHalf(hn::Half<decltype(d)>(), v)), sums + lanes(dd));
+}
+
+// A running sum in double lanes.
+// (Constructors are spelt out: implicit ones are compiled for the baseline target and cannot inline vector code.)
+template <typename A>
+class WideSum;
+template <>
+class WideSum<double> {
+ public:
+  HWY_INLINE WideSum() : total_(hn::Zero(hn::ScalableTag<double>())) {}
+  HWY_INLINE void add(Vector<hn::ScalableTag<double>> v) { total_ = hn::Add(total_, v); }
+  HWY_INLINE double total() const { return hn::GetLane(hn::SumOfLanes(hn::ScalableTag<double>(), total_)); }
+
+ private:
+  Vector<hn::ScalableTag<double>> total_;
+};
+template <>
+class WideSum<float> {
+ public:
+  HWY_INLINE WideSum() : low_(hn::Zero(hn::ScalableTag<double>())), high_(low_) {}
+  HWY_INLINE void add(Vector<hn::ScalableTag<float>> v) {
+    const hn::ScalableTag<double> dd;
+    const hn::Half<hn::ScalableTag<float>> half;
+    low_ = hn::Add(low_, hn::PromoteTo(dd, hn::LowerHalf(half, v)));
+    high_ = hn::Add(high_, hn::PromoteTo(dd, hn::UpperHalf(half, v)));
+  }
+  HWY_INLINE double total() const {
+    return hn::GetLane(hn::SumOfLanes(hn::ScalableTag<double>(), hn::Add(low_, high_)));
+  }
+
+ private:
+  Vector<hn::ScalableTag<double>> low_;
+  Vector<hn::ScalableTag<double>> high_;
+};
+
+// The coefficients of one vector: the same channel in all lanes (contiguous) or a channel per lane (channels-last).
+template <class D>
+struct Lanes {
+  Vector<D> mean, rstd, gamma, beta, tau, kappa, dy_scale, xhat_scale, shift;
+};
+
+// Reads those that <N, H> uses; `get(pointer)` broadcasts or loads.
+template <Norm N, Threshold H, bool kGradient, class D, typename A, class Get>
+HWY_INLINE Lanes<D> read_lanes(D d, const Coefficients<A>& k, Get get) {
+  const auto zero = hn::Zero(d);
+  Lanes<D> out{zero, zero, zero, zero, zero, zero, zero, zero, zero};
+  if constexpr (N == Norm::kCentered) out.mean = get(k.mean);
+  if constexpr (N != Norm::kIdentity) {
+    out.rstd = get(k.rstd);
+    out.gamma = get(k.gamma);
+    out.beta = get(k.beta);
+  }
+  if constexpr (H != Threshold::kNone) out.tau = get(k.tau);
+  if constexpr (H == Threshold::kAffine) out.kappa = get(k.kappa);
+  if constexpr (kGradient && N != Norm::kIdentity) {
+    out.dy_scale = get(k.dy_scale);
+    out.xhat_scale = get(k.xhat_scale);
+  }
+  if constexpr (kGradient && N == Norm::kCentered) out.shift = get(k.shift);
+  return out;
+}
+
+// Everything that forward and backward derive from x. Both use these very operations, so that backward sees the same
+// y, to the bit, as forward compared with its threshold.
+template <class D>
+struct Value {
+  Vector<D> xhat, y, threshold;
+};
+
+template <Norm N, Threshold H, class D>
+HWY_INLINE Value<D> evaluate(D, Vector<D> x, const Lanes<D>& k) {
+  Value<D> v{x, x, k.tau};
+  if constexpr (N == Norm::kCentered) v.xhat = hn::Sub(x, k.mean);
+  if constexpr (N != Norm::kIdentity) {
+    v.xhat = hn::Mul(v.xhat, k.rstd);
+    v.y = hn::MulAdd(k.gamma, v.xhat, k.beta);
+  }
+  if constexpr (H == Threshold::kAffine) v.threshold = hn::MulAdd(k.kappa, v.y, k.tau);
+  return v;
+}
+
+// z = y unless it is below its threshold: a NaN is passed on, not clipped away.
+template <Norm N, Threshold H, class D>
+HWY_INLINE Vector<D> z_of(D d, Vector<D> x, const Lanes<D>& k) {
+  const auto v = evaluate<N, H>(d, x, k);
+  if constexpr (H == Threshold::kNone) return v.y;
+  return hn::IfThenElse(hn::Lt(v.y, v.threshold), v.threshold, v.y);
+}
+
+template <Threshold H, class D>
+HWY_INLINE Vector<D> dy_of(D, const Value<D>& v, Vector<D> dz, const Lanes<D>& k) {
+  if constexpr (H == Threshold::kNone) return dz;
+  const auto blocked = hn::Lt(v.y, v.threshold);
+  if constexpr (H == Threshold::kConstant) return hn::IfThenZeroElse(blocked, dz);
+  return hn::IfThenElse(blocked, hn::Mul(k.kappa, dz), dz);
+}
+
+template <Norm N, Threshold H, class D>
+HWY_INLINE Vector<D> dx_of(D d, Vector<D> x, Vector<D> dz, const Lanes<D>& k) {
+  const auto v = evaluate<N, H>(d, x, k);
+  const auto dy = dy_of<H>(d, v, dz, k);
+  if constexpr (N == Norm::kIdentity) return dy;
+  if constexpr (N == Norm::kUncentered) return hn::MulAdd(k.dy_scale, dy, hn::Mul(k.xhat_scale, v.xhat));
+  return hn::MulAdd(k.dy_scale, dy, hn::MulAdd(k.xhat_scale, v.xhat, k.shift));
+}
+
+// One chain of float additions for each sum that <N, H> has. Chains stay at four terms and are then added to doubles,
+// so that a sum of any length is within a few units in the last place (docs/numerics.md).
+template <Norm N, Threshold H, class D>
+struct GradientChain {
+  Vector<D> dy, dy_xhat, blocked_dz, blocked_dz_y;
+
+  HWY_INLINE void clear(D d) { dy = dy_xhat = blocked_dz = blocked_dz_y = hn::Zero(d); }
+  HWY_INLINE void step(D d, Vector<D> x, Vector<D> dz, const Lanes<D>& k) {
+    const auto v = evaluate<N, H>(d, x, k);
+    const auto g = dy_of<H>(d, v, dz, k);
+    dy = hn::Add(dy, g);
+    if constexpr (N != Norm::kIdentity) dy_xhat = hn::MulAdd(g, v.xhat, dy_xhat);
+    if constexpr (H != Threshold::kNone) {
+      const auto stopped = hn::IfThenElseZero(hn::Lt(v.y, v.threshold), dz);
+      blocked_dz = hn::Add(blocked_dz, stopped);
+      if constexpr (H == Threshold::kAffine) blocked_dz_y = hn::MulAdd(stopped, v.y, blocked_dz_y);
+    }
+  }
+  HWY_INLINE void join(const GradientChain& other) {
+    dy = hn::Add(dy, other.dy);
+    if constexpr (N != Norm::kIdentity) dy_xhat = hn::Add(dy_xhat, other.dy_xhat);
+    if constexpr (H != Threshold::kNone) blocked_dz = hn::Add(blocked_dz, other.blocked_dz);
+    if constexpr (H == Threshold::kAffine) blocked_dz_y = hn::Add(blocked_dz_y, other.blocked_dz_y);
+  }
+};
+
+}  // namespace frn::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // FRN_KERNELS_SIMD_VECTOR_INL_H_

@@ -1,0 +1,360 @@
+// The CPU key: brings tensors into the layout that the kernels take, allocates, and runs them on ATen's threads.
+#include <ATen/ATen.h>
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "frn/core/error.h"
+#include "frn/kernels/driver.h"
+#include "frn/kernels/kernels.h"
+#include "frn/ops/checks.h"
+#include "frn/ops/composite.h"
+#include "frn/ops/last_implementation.h"
+
+namespace frn::ops {
+namespace {
+
+using kernels::Layout;
+using kernels::Norm;
+using kernels::Threshold;
+
+// Below this many values a parallel region costs more than it saves (measured: about 5 us to start one).
+constexpr int64_t kGrain = 32768;
+
+// A tensor whose memory is [N, C, positions] or [N, positions, C].
+struct Laid {
+  at::Tensor tensor;
+  Layout layout;
+};
+
+bool rows_are_contiguous(const at::Tensor& x) { return x.movedim(1, -1).is_contiguous(); }
+
+// As it stands if it can, else copied. Maps of one value go the channels-last way: there the vectors run over channels.
+Laid lay_out(const at::Tensor& x) {
+  if (x.is_contiguous()) {
+    const bool single = x.numel() == x.size(0) * x.size(1);
+    return {x, single ? Layout::kChannelsLast : Layout::kContiguous};
+  }
+  if (rows_are_contiguous(x)) return {x, Layout::kChannelsLast};
+  const auto dense = x.contiguous(x.suggest_memory_format());
+  return {dense, dense.is_contiguous() ? Layout::kContiguous : Layout::kChannelsLast};
+}
+
+at::Tensor in_layout(const at::Tensor& t, Layout layout, bool single) {
+  if (layout == Layout::kContiguous || single) return t.contiguous();
+  return rows_are_contiguous(t) ? t : t.movedim(1, -1).contiguous().movedim(-1, 1);
+}
+
+Threshold threshold_kind(Activation activation) {
+  switch (activation) {
+    case Activation::kNone:
+      return Threshold::kNone;
+    case Activation::kRelu:
+    case Activation::kTlu:
+      return Threshold::kConstant;
+    case Activation::kPrelu:
+    case Activation::kAffineTlu:
+      return Threshold::kAffine;
+  }
+  return Threshold::kNone;
+}
+
+// A result that cannot stay in the last-level cache is written around it: the lines need not be read first.
+bool exceeds_cache(size_t bytes) {
+  static const size_t cache = [] {
+    const long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return size > 0 ? static_cast<size_t>(size) : size_t{32} << 20;
+  }();
+  return bytes > cache / 2;
+}
+
+struct TorchParallel {
+  int64_t grain;
+  template <typename F>
+  void operator()(int64_t count, const F& f) const {
+    at::parallel_for(0, count, grain, [&](int64_t begin, int64_t end) { f(begin, end, at::get_thread_num()); });
+  }
+};
+
+// Pieces per parallel task, so that a task has at least kGrain values.
+TorchParallel parallel_over(int64_t pieces, int64_t values) {
+  const int64_t per_piece = std::max<int64_t>(1, values / std::max<int64_t>(1, pieces));
+  return {std::max<int64_t>(1, kGrain / per_piece)};
+}
+
+// The parameters in the accumulation type, those that are missing filled in; owns what the Problem points to.
+template <typename A>
+class Parameters {
+ public:
+  Parameters(int64_t channels, const at::TensorOptions& options) : channels_(channels), options_(options) {}
+
+  const A* get(const OptionalTensor& parameter, double missing) {
+    kept_.push_back(parameter ? parameter->to(c10::CppTypeToScalarType<A>::value).contiguous()
+                              : at::full({channels_}, missing, options_));
+    return kept_.back().template const_data_ptr<A>();
+  }
+
+ private:
+  int64_t channels_;
+  at::TensorOptions options_;
+  std::vector<at::Tensor> kept_;
+};
+
+template <typename T>
+kernels::Problem<T> describe(const Laid& x, int64_t groups, Norm norm, Threshold threshold) {
+  kernels::Problem<T> p;
+  p.samples = x.tensor.size(0);
+  p.channels = x.tensor.size(1);
+  p.positions = x.tensor.numel() / std::max<int64_t>(1, p.samples * p.channels);
+  p.groups = groups;
+  p.layout = x.layout;
+  p.norm = norm;
+  p.threshold = threshold;
+  p.x = reinterpret_cast<const T*>(x.tensor.const_data_ptr());
+  p.stream = exceeds_cache(x.tensor.nbytes());
+  return p;
+}
+
+template <typename T>
+kernels::Problem<T> describe(const NormActArguments& a, const Laid& x, Parameters<kernels::Accumulate<T>>& parameters) {
+  auto p = describe<T>(x, a.groups, a.centered ? Norm::kCentered : Norm::kUncentered, threshold_kind(a.activation));
+  p.gamma = parameters.get(a.weight, 1);
+  p.beta = parameters.get(a.bias, 0);
+  p.tau = parameters.get(a.tau, 0);
+  p.kappa = parameters.get(a.kappa, 0);
+  p.eps = parameters.get(a.eps, 0);
+  p.eps_per_channel = a.eps_per_channel();
+  return p;
+}
+
+template <typename T>
+at::Tensor workspace_for(const kernels::Problem<T>& p, const kernels::Plan& plan, int threads) {
+  const auto bytes = static_cast<int64_t>(kernels::workspace_bytes(p, plan, threads));
+  return at::empty({bytes}, at::kByte);  // CPU tensors are 64-byte aligned
+}
+
+// Which of the implementations to use; a wrong FRN_IMPLEMENTATION becomes an ordinary PyTorch error here.
+const kernels::Implementation& implementation() {
+  try {
+    const auto& chosen = kernels::chosen_implementation();
+    set_last_implementation(chosen.name);
+    return chosen;
+  } catch (const Error& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
+}
+
+void check_eps_values(const at::Tensor& eps) {
+  const auto values = eps.to(at::kDouble).contiguous();
+  for (int64_t i = 0; i < values.numel(); ++i) {
+    const double value = values.const_data_ptr<double>()[i];
+    TORCH_CHECK_VALUE(value > 0 && std::isfinite(value), "[norm_act] eps must be positive and finite but is ", value,
+                      "; the paper uses 1e-6, or 1e-6 + |eps_l| when it is learned");
+  }
+}
+
+template <typename T>
+void run_forward(const kernels::Problem<T>& p, T* z) {
+  const int threads = at::get_num_threads();
+  const auto plan = kernels::make_plan(p, /*inputs=*/1, threads);
+  const auto workspace = workspace_for(p, plan, threads);
+  const auto& loops = implementation().loops<T>(p.layout);
+  kernels::Driver<T> driver(p, loops, plan, reinterpret_cast<std::byte*>(workspace.mutable_data_ptr()));
+  const int64_t pieces = p.samples * (plan.split ? plan.segments : plan.units_per_sample);
+  driver.forward(z, parallel_over(pieces, p.samples * p.channels * p.positions));
+}
+
+template <typename T>
+void run_backward(const kernels::BackwardProblem<T>& p) {
+  const int threads = at::get_num_threads();
+  const auto plan = kernels::make_plan(p, /*inputs=*/2, threads);
+  const auto workspace = workspace_for(p, plan, threads);
+  const auto& loops = implementation().loops<T>(p.layout);
+  kernels::Driver<T> driver(p, loops, plan, reinterpret_cast<std::byte*>(workspace.mutable_data_ptr()));
+  const int64_t pieces = p.samples * (plan.split ? plan.segments : plan.units_per_sample);
+  driver.backward(p, parallel_over(pieces, p.samples * p.channels * p.positions));
+}
+
+// f(T()) with the kernels' type of a tensor's elements.
+template <typename F>
+auto with_kernel_type(at::ScalarType type, const F& f) {
+  switch (type) {
+    case at::kFloat:
+      return f(float());
+    case at::kDouble:
+      return f(double());
+    case at::kBFloat16:
+      return f(kernels::BFloat16());
+    default:
+      return f(kernels::Float16());  // check_norm_act lets no other type through
+  }
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(
+    const at::Tensor& x_in, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
+    const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation) {
+  const auto a = check_norm_act(x_in, weight, bias, eps, tau, kappa, groups, centered, activation);
+  check_eps_values(eps);
+  const auto x = lay_out(x_in);
+  const auto z = at::empty_like(x.tensor);
+  const auto options = x_in.options().dtype(accumulate_type(x_in.scalar_type()));
+  const auto mean = centered ? at::empty({x_in.size(0), groups}, options) : at::empty({0}, options);
+  const auto rstd = at::empty({x_in.size(0), groups}, options);
+  if (x_in.numel() == 0) return {z, mean.zero_(), rstd.zero_()};
+  with_kernel_type(x_in.scalar_type(), [&]<typename T>(T) {
+    using A = kernels::Accumulate<T>;
+    Parameters<A> parameters(a.channels(), options);
+    auto p = describe<T>(a, x, parameters);
+    p.mean = centered ? mean.template mutable_data_ptr<A>() : nullptr;
+    p.rstd = rstd.template mutable_data_ptr<A>();
+    run_forward(p, reinterpret_cast<T*>(z.mutable_data_ptr()));
+  });
+  return {z, mean, rstd};
+}
+
+// Sums a row of the partials over the samples, in double and in the order of the samples.
+template <typename A>
+at::Tensor sum_over_samples(const at::Tensor& partials, int row, int64_t columns) {
+  const int64_t samples = partials.size(0);
+  const int64_t sample_stride = partials.stride(0);
+  const A* const first = partials.const_data_ptr<A>() + row * partials.stride(1);
+  auto out = at::empty({columns}, partials.options());
+  A* const target = out.mutable_data_ptr<A>();
+  constexpr int64_t kBlock = 64;  // columns: whole cache lines of the result per task
+  at::parallel_for(0, (columns + kBlock - 1) / kBlock, std::max<int64_t>(1, kGrain / (kBlock * std::max<int64_t>(samples, 1))),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t block = begin; block < end; ++block) {
+                       double totals[kBlock] = {};
+                       const int64_t c0 = block * kBlock;
+                       const int64_t count = std::min(kBlock, columns - c0);
+                       for (int64_t n = 0; n < samples; ++n) {
+                         const A* const source = first + n * sample_stride + c0;
+                         for (int64_t c = 0; c < count; ++c) totals[c] += static_cast<double>(source[c]);
+                       }
+                       for (int64_t c = 0; c < count; ++c) target[c0 + c] = static_cast<A>(totals[c]);
+                     }
+                   });
+  return out;
+}
+
+at::Tensor not_needed(const at::Tensor& like) { return at::empty({0}, like.options()); }
+
+// The partials of a backward pass, and from them the gradients of the parameters that need one.
+template <typename A>
+struct Partials {
+  at::Tensor memory;
+
+  Partials(const Laid& x) {
+    memory = at::empty({x.tensor.size(0), kernels::kPartialRows, x.tensor.size(1)},
+                       x.tensor.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
+  }
+  at::Tensor gradient(bool needed, const OptionalTensor& parameter, int row) const {
+    if (!needed || !parameter) return not_needed(memory);
+    return sum_over_samples<A>(memory, row, memory.size(2)).to(parameter->scalar_type());
+  }
+  at::Tensor eps_gradient(bool needed, const NormActArguments& a) const {
+    if (!needed) return not_needed(memory);
+    auto per_group = sum_over_samples<A>(memory, kernels::kPartialEps, a.groups);
+    if (!a.eps_per_channel()) per_group = per_group.sum(at::kDouble).reshape(a.eps.sizes());
+    return per_group.to(a.eps.scalar_type());
+  }
+};
+
+at::Tensor zeros_if(bool needed, const OptionalTensor& parameter, const at::Tensor& x) {
+  return needed && parameter ? at::zeros_like(*parameter) : not_needed(x);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> norm_act_backward(
+    const at::Tensor& dz_in, const at::Tensor& x_in, const at::Tensor& mean, const at::Tensor& rstd,
+    const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau,
+    const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation, std::array<bool, 6> needs) {
+  const auto a = check_norm_act(x_in, weight, bias, eps, tau, kappa, groups, centered, activation);
+  TORCH_CHECK(dz_in.sizes() == x_in.sizes() && dz_in.scalar_type() == x_in.scalar_type(),
+              "[norm_act] the gradient of z must have x's shape and type, ", x_in.sizes(), " ", x_in.scalar_type(),
+              ", but has ", dz_in.sizes(), " ", dz_in.scalar_type());
+  const auto x = lay_out(x_in);
+  const auto dx = needs[kX] ? at::empty_like(x.tensor) : not_needed(x_in);
+  if (x_in.numel() == 0) {
+    return {dx,
+            zeros_if(needs[kWeight], weight, x_in),
+            zeros_if(needs[kBias], bias, x_in),
+            zeros_if(needs[kEps], eps, x_in),
+            zeros_if(needs[kTau], tau, x_in),
+            zeros_if(needs[kKappa], kappa, x_in)};
+  }
+  const auto dz = in_layout(dz_in, x.layout, x_in.numel() == x_in.size(0) * x_in.size(1));
+  return with_kernel_type(x_in.scalar_type(), [&]<typename T>(T) {
+    using A = kernels::Accumulate<T>;
+    Parameters<A> parameters(a.channels(), rstd.options());
+    kernels::BackwardProblem<T> p{describe<T>(a, x, parameters)};
+    // Read only: the kernels' Problem is shared with forward, which writes them.
+    p.mean = centered ? const_cast<A*>(mean.template const_data_ptr<A>()) : nullptr;
+    p.rstd = const_cast<A*>(rstd.template const_data_ptr<A>());
+    p.dz = reinterpret_cast<const T*>(dz.const_data_ptr());
+    p.dx = needs[kX] ? reinterpret_cast<T*>(dx.mutable_data_ptr()) : nullptr;
+    const Partials<A> partials(x);
+    p.partials = partials.memory.template mutable_data_ptr<A>();
+    run_backward(p);
+    return std::make_tuple(dx, partials.gradient(needs[kWeight], weight, kernels::kSumDyXhat),
+                           partials.gradient(needs[kBias], bias, kernels::kSumDy),
+                           partials.eps_gradient(needs[kEps], a),
+                           partials.gradient(needs[kTau], tau, kernels::kSumBlockedDz),
+                           partials.gradient(needs[kKappa], kappa, kernels::kSumBlockedDzY));
+  });
+}
+
+at::Tensor act_forward(const at::Tensor& y_in, const OptionalTensor& tau, const OptionalTensor& kappa,
+                       std::string_view activation) {
+  const auto kind = check_act(y_in, tau, kappa, activation);
+  const auto y = lay_out(y_in);
+  const auto z = at::empty_like(y.tensor);
+  if (y_in.numel() == 0) return z;
+  with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {
+    Parameters<kernels::Accumulate<T>> parameters(y_in.size(1), y_in.options().dtype(accumulate_type(y_in.scalar_type())));
+    auto p = describe<T>(y, y_in.size(1), Norm::kIdentity, threshold_kind(kind));
+    p.tau = parameters.get(tau, 0);
+    p.kappa = parameters.get(kappa, 0);
+    run_forward(p, reinterpret_cast<T*>(z.mutable_data_ptr()));
+  });
+  return z;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz_in, const at::Tensor& y_in,
+                                                            const OptionalTensor& tau, const OptionalTensor& kappa,
+                                                            std::string_view activation, std::array<bool, 3> needs) {
+  const auto kind = check_act(y_in, tau, kappa, activation);
+  TORCH_CHECK(dz_in.sizes() == y_in.sizes() && dz_in.scalar_type() == y_in.scalar_type(),
+              "[act] the gradient of z must have y's shape and type, ", y_in.sizes(), " ", y_in.scalar_type(), ", but has ",
+              dz_in.sizes(), " ", dz_in.scalar_type());
+  const auto y = lay_out(y_in);
+  const auto dy = needs[0] ? at::empty_like(y.tensor) : not_needed(y_in);
+  if (y_in.numel() == 0) return {dy, zeros_if(needs[1], tau, y_in), zeros_if(needs[2], kappa, y_in)};
+  const auto dz = in_layout(dz_in, y.layout, y_in.numel() == y_in.size(0) * y_in.size(1));
+  return with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {
+    using A = kernels::Accumulate<T>;
+    Parameters<A> parameters(y_in.size(1), y_in.options().dtype(accumulate_type(y_in.scalar_type())));
+    kernels::BackwardProblem<T> p{describe<T>(y, y_in.size(1), Norm::kIdentity, threshold_kind(kind))};
+    p.tau = parameters.get(tau, 0);
+    p.kappa = parameters.get(kappa, 0);
+    p.dz = reinterpret_cast<const T*>(dz.const_data_ptr());
+    p.dx = needs[0] ? reinterpret_cast<T*>(dy.mutable_data_ptr()) : nullptr;
+    const Partials<A> partials(y);
+    p.partials = partials.memory.template mutable_data_ptr<A>();
+    run_backward(p);
+    return std::make_tuple(dy, partials.gradient(needs[1], tau, kernels::kSumBlockedDz),
+                           partials.gradient(needs[2], kappa, kernels::kSumBlockedDzY));
+  });
+}
+
+}  // namespace
+}  // namespace frn::ops
+
+TORCH_LIBRARY_IMPL(frn, CPU, m) {
+  m.impl("_norm_act_forward", frn::ops::norm_act_forward);
+  m.impl("_norm_act_backward", frn::ops::norm_act_backward);
+  m.impl("_act_forward", frn::ops::act_forward);
+  m.impl("_act_backward", frn::ops::act_backward);
+}

@@ -1,0 +1,60 @@
+// The Meta key: shapes, types and strides of the results without computing them; what torch.compile and FakeTensor ask.
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include "frn/ops/checks.h"
+
+namespace frn::ops {
+namespace {
+
+at::Tensor not_needed(const at::Tensor& like) { return at::empty({0}, like.options()); }
+
+at::Tensor like_if(bool needed, const OptionalTensor& parameter, const at::Tensor& x) {
+  return needed && parameter ? at::empty_like(*parameter) : not_needed(x);
+}
+
+// The kernels write dense results: a dense input keeps its strides, any other gets those of its memory format.
+at::Tensor result_like(const at::Tensor& x) {
+  return x.is_non_overlapping_and_dense() ? at::empty_like(x) : at::empty_like(x, x.suggest_memory_format());
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(
+    const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
+    const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation) {
+  check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation);
+  const auto options = x.options().dtype(accumulate_type(x.scalar_type()));
+  const auto rstd = at::empty_symint({x.sym_size(0), groups}, options);
+  return {result_like(x), centered ? at::empty_like(rstd) : at::empty({0}, options), rstd};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> norm_act_backward(
+    const at::Tensor&, const at::Tensor& x, const at::Tensor&, const at::Tensor&, const OptionalTensor& weight,
+    const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
+    int64_t groups, bool centered, std::string_view activation, std::array<bool, 6> needs) {
+  check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation);
+  return {needs[0] ? result_like(x) : not_needed(x), like_if(needs[1], weight, x), like_if(needs[2], bias, x),
+          like_if(needs[3], eps, x),                 like_if(needs[4], tau, x),    like_if(needs[5], kappa, x)};
+}
+
+at::Tensor act_forward(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+                       std::string_view activation) {
+  check_act(y, tau, kappa, activation);
+  return result_like(y);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor&, const at::Tensor& y,
+                                                            const OptionalTensor& tau, const OptionalTensor& kappa,
+                                                            std::string_view activation, std::array<bool, 3> needs) {
+  check_act(y, tau, kappa, activation);
+  return {needs[0] ? result_like(y) : not_needed(y), like_if(needs[1], tau, y), like_if(needs[2], kappa, y)};
+}
+
+}  // namespace
+}  // namespace frn::ops
+
+TORCH_LIBRARY_IMPL(frn, Meta, m) {
+  m.impl("_norm_act_forward", frn::ops::norm_act_forward);
+  m.impl("_norm_act_backward", frn::ops::norm_act_backward);
+  m.impl("_act_forward", frn::ops::act_forward);
+  m.impl("_act_backward", frn::ops::act_backward);
+}
