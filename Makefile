@@ -1,0 +1,85 @@
+# Every target that builds runs tools/setup.sh first, then starts make again to read what that found.
+# Only relative paths stand here, so that a checkout may live in a folder with spaces in its name.
+#   JOBS=4                 compile and test with 4 jobs (default: all processors)
+#   PRESET=dev             build or test another preset of CMakePresets.json, in build-dev
+#   CMAKE_ARGS="-DX=Y"     more arguments for the configure step
+
+SHELL := bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PRESET := release
+FOLDER := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
+SOURCES := find frn bench tests -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \)
+
+-include .deps/environment.mk
+
+.PHONY: help run build test bench check-all lint format clean
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+run: ## build, then show kernel speeds and the paper's epsilon figure (out/figure-epsilon)
+build: ## build build/bin/frn and build/lib/libfrn_ops.so
+test: ## build, then run the C++ tests and the comparison with PyTorch
+bench: ## build, then run all kernel benchmarks
+check-all: ## test, sanitizers, fuzzing and lint: everything before a release
+lint: ## check format, file names, shell scripts and clang-tidy
+
+run build bench: TIER := run
+test: TIER := test
+check-all lint: TIER := check
+run build test bench check-all lint:
+	@tools/setup.sh $(TIER)
+	+@$(MAKE) do-$@
+
+format: ## format the C++ sources in place
+	@$(SOURCES) -print0 | xargs -0 -r clang-format -i
+
+clean: ## remove builds and results, keep what was fetched (.deps)
+	rm -rf build build-* out
+
+# --- After set-up ---
+
+.PHONY: do-run do-build do-test do-bench do-check-all do-lint
+do-run: do-build
+	build/bin/frn bench kernels --quick
+	build/bin/frn study figure-epsilon --out out/figure-epsilon
+
+do-build: $(FOLDER)/build.ninja
+	@cmake --build $(FOLDER) --parallel $(JOBS)
+
+do-test: do-build
+	ctest --preset $(PRESET) -j $(JOBS)
+ifeq ($(PRESET),release)
+	FRN_LIBRARY="$$PWD/build/lib/libfrn_ops.so" PYTHONPATH=python "$(PYTHON)" -m pytest -q tests/parity
+endif
+
+do-bench: do-build
+	build/bin/frn bench kernels
+
+do-check-all: do-test
+	+@$(MAKE) do-test PRESET=asan
+	+@$(MAKE) do-test PRESET=tsan
+	+@if grep -q '"name": "fuzz"' CMakePresets.json; then $(MAKE) do-test PRESET=fuzz; fi
+	+@$(MAKE) do-lint
+
+do-lint:
+	@$(SOURCES) -print0 | xargs -0 -r clang-format --dry-run --Werror
+	@bad=$$($(SOURCES) | grep -Ev '^([a-z0-9_]+/)*[a-z0-9_]+\.[a-z]+$$'); [ -z "$$bad" ] || \
+	  { echo "lint: file names are snake_case, unlike: $$bad" >&2; exit 1; }
+	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh .ci/run; fi
+	+@$(MAKE) build-lint/build.ninja PRESET=lint
+	run-clang-tidy -quiet -p build-lint -j $(JOBS)
+
+# The whole path and the compiler are in every object's command: when one of them changes, start from nothing.
+# Otherwise (tests now on, presets edited) the folder is only configured again.
+absolute = $(if $(filter /%,$(firstword $(1))),$(1),$$PWD/$(1))
+$(FOLDER)/build.ninja: .deps/environment.mk CMakePresets.json
+	@made_for="$$(pwd -P), $(TORCH_DIR), $(COMPILER)"; \
+	if [ -e $(FOLDER)/made-for ] && [ "$$(cat $(FOLDER)/made-for)" != "$$made_for" ]; then rm -rf $(FOLDER); fi; \
+	mkdir -p $(FOLDER) && echo "$$made_for" >$(FOLDER)/made-for
+	@CXX="$(COMPILER)" cmake --preset $(PRESET) "-DFRN_TORCH_DIR=$(call absolute,$(TORCH_DIR))" \
+	  "-DFRN_PYTHON=$(if $(findstring /,$(PYTHON)),$(call absolute,$(PYTHON)),$(PYTHON))" \
+	  -DFRN_BUILD_TESTS=$(BUILD_TESTS) $(CMAKE_ARGS)
+	@touch $@
