@@ -25,11 +25,11 @@ class Driver {
         const Piece whole = piece_of(range);
         if (p_.norm == Norm::kCentered) {
           sum_segments(whole, arrays, 1, sum_pass());
-          finish_mean(p_, range, arrays.sums, arrays.mean);
+          finish_mean(p_, range, arrays);
         }
         if (p_.norm != Norm::kIdentity) {
           sum_segments(whole, arrays, 1, square_pass(arrays, whole.channel));
-          finish_rstd(p_, range, arrays.sums, arrays.rstd);
+          finish_rstd(p_, loops_, range, arrays);
         }
         write(whole, arrays, whole.channel);
       });
@@ -37,10 +37,10 @@ class Driver {
     }
     if (p_.norm == Norm::kCentered) {
       sum_split(parallel, 1, [&](const ChannelArrays<A>&, int64_t) { return sum_pass(); });
-      for_each_sample([&](GroupRange range, const ChannelArrays<A>& a) { finish_mean(p_, range, a.sums, a.mean); });
+      for_each_sample([&](GroupRange range, const ChannelArrays<A>& a) { finish_mean(p_, range, a); });
     }
     sum_split(parallel, 1, [&](const ChannelArrays<A>& a, int64_t origin) { return square_pass(a, origin); });
-    for_each_sample([&](GroupRange range, const ChannelArrays<A>& a) { finish_rstd(p_, range, a.sums, a.rstd); });
+    for_each_sample([&](GroupRange range, const ChannelArrays<A>& a) { finish_rstd(p_, loops_, range, a); });
     for_each_piece(parallel, [&](const Piece& piece, int64_t) { write(piece, sample_arrays(piece.sample), 0); });
   }
 
@@ -62,14 +62,14 @@ class Driver {
         const Piece whole = piece_of(range);
         spread_statistics(p_, range, arrays);
         sum_segments(whole, arrays, kGradientSums, sum_pass_of(arrays, whole.channel));
-        finish_gradients(p, range, arrays);
+        finish_gradients(p, loops_, range, arrays);
         if (p.dx != nullptr) write(whole, arrays, whole.channel);
       });
       return;
     }
     for_each_sample([&](GroupRange range, const ChannelArrays<A>& arrays) { spread_statistics(p_, range, arrays); });
     sum_split(parallel, kGradientSums, sum_pass_of);
-    for_each_sample([&](GroupRange range, const ChannelArrays<A>& arrays) { finish_gradients(p, range, arrays); });
+    for_each_sample([&](GroupRange range, const ChannelArrays<A>& arrays) { finish_gradients(p, loops_, range, arrays); });
     if (p.dx == nullptr) return;
     for_each_piece(parallel, [&](const Piece& piece, int64_t) { write(piece, sample_arrays(piece.sample), 0); });
   }
@@ -100,11 +100,10 @@ class Driver {
     const int64_t skip = piece.channel - origin;
     return {.mean = arrays.mean + skip,
             .rstd = arrays.rstd + skip,
-            .gamma = p_.gamma + piece.channel,
+            .slope = arrays.slope + skip,
             .beta = p_.beta + piece.channel,
             .tau = p_.tau + piece.channel,
             .kappa = p_.kappa + piece.channel,
-            .dy_scale = arrays.dy_scale + skip,
             .xhat_scale = arrays.xhat_scale + skip,
             .shift = arrays.shift + skip};
   }

@@ -1,7 +1,7 @@
 // kernels/ holds the formulas of the paper (sections 3.1 to 3.4) and the loops that run them: plain C++ and SIMD.
 // Nothing here includes torch, starts a thread or allocates; callers bring memory and, through driver.h, threads.
 //
-//   xhat = (x - mean)*rstd      y = gamma*xhat + beta      z = y where y >= t, else t,  t = kappa*y + tau
+//   d = x - mean    xhat = rstd*d    y = slope*d + beta, slope = gamma*rstd    z = y where y >= t, else t,  t = kappa*y + tau
 //
 // An implementation is a table of loops over a patch: some channels of one sample, over some positions of their maps.
 #pragma once
@@ -23,19 +23,34 @@ struct Extent {
   int64_t stride;
 };
 
-// Per-channel numbers of a patch, one array each, starting at the patch's first channel. gamma, beta, tau and kappa are
-// always there; mean only for centered norms; the last three only for gradient_apply: dx = dy_scale*dy + xhat_scale*xhat + shift.
+// Per-channel numbers of a patch, one array each, starting at the patch's first channel: mean only for centered norms,
+// xhat_scale and shift only for gradient_apply, where dx = slope*dy + xhat_scale*xhat + shift.
 template <typename A>
 struct Coefficients {
   const A* mean = nullptr;
   const A* rstd = nullptr;
-  const A* gamma = nullptr;
+  const A* slope = nullptr;
   const A* beta = nullptr;
   const A* tau = nullptr;
   const A* kappa = nullptr;
-  const A* dy_scale = nullptr;
   const A* xhat_scale = nullptr;
   const A* shift = nullptr;
+};
+
+// Inputs and outputs of the step from a channel's gradient sums to its coefficients, for groups of one channel.
+template <typename A>
+struct ChannelGradients {
+  int64_t count;
+  const double* sum_dy;
+  const double* sum_dy_d;
+  const A* gamma;
+  const A* rstd;
+  double scale;  // 1/positions
+  A* dbeta;
+  A* dgamma;
+  A* deps;
+  A* xhat_scale;
+  A* shift;
 };
 
 // The loops of one implementation for one element type and layout. Sums come out in double, one per channel, overwriting;
@@ -50,9 +65,15 @@ struct Loops {
                                 double* sums);  // [kGradientSums][channels]
   using GradientApply = void (*)(Extent, const T* x, const T* dz, const Coefficients<A>&, T* dx, bool stream);
 
+  // rstd[i] = 1/sqrt(sums[i]*scale + eps[i*eps_step]); false if one of them is zero or not a number.
+  using Rstd = bool (*)(int64_t count, const double* sums, double scale, const A* eps, int64_t eps_step, A* rstd);
+  using Finish = void (*)(const ChannelGradients<A>&);
+
   Sum sum;
   Sum sum_squares;
   Deviations sum_squared_deviations;
+  Rstd rstd;
+  Finish finish_channel_gradients;
   Apply apply[kNorms][kThresholds];
   GradientSums gradient_sums[kNorms][kThresholds];
   GradientApply gradient_apply[kNorms][kThresholds];

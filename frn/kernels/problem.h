@@ -49,9 +49,8 @@ struct ForwardProblem : Problem<T> {
   T* z = nullptr;
 };
 
-// Rows of `partials` [samples][kPartialRows][channels]: the sums of GradientSum and, by group, eps's share.
-inline constexpr int kPartialEps = kGradientSums;
-inline constexpr int kPartialRows = kGradientSums + 1;
+// Rows of `partials` [samples][kPartialRows][channels]: each sample's share of the parameters' gradients; eps's by group.
+enum Partial : int { kPartialBeta, kPartialGamma, kPartialTau, kPartialKappa, kPartialEps, kPartialRows };
 
 template <typename T>
 struct BackwardProblem : Problem<T> {

@@ -1,6 +1,8 @@
 // The scalar reference: the formulas as they stand, one value at a time, sums in double. Last in the list; runs anywhere.
 #include "frn/kernels/reference.h"
 
+#include <cmath>
+
 namespace frn::kernels {
 namespace {
 
@@ -42,7 +44,7 @@ void sum_squared_deviations(Extent e, const T* x, const Accumulate<T>* mean, dou
 // Everything that forward and backward derive from one value of x.
 template <typename A>
 struct Value {
-  A xhat;
+  A d;
   A y;
   A threshold;
   bool blocked;  // y below its threshold; at equality the gradient goes to y (paper, section 3.2)
@@ -51,10 +53,8 @@ struct Value {
 template <Norm N, Threshold H, typename A>
 Value<A> evaluate(A x, const Coefficients<A>& k, int64_t c) {
   Value<A> v{x, x, A(0), false};
-  if constexpr (N != Norm::kIdentity) {
-    v.xhat = (N == Norm::kCentered ? x - k.mean[c] : x) * k.rstd[c];
-    v.y = k.gamma[c] * v.xhat + k.beta[c];
-  }
+  if constexpr (N == Norm::kCentered) v.d = x - k.mean[c];
+  if constexpr (N != Norm::kIdentity) v.y = k.slope[c] * v.d + k.beta[c];
   if constexpr (H == Threshold::kConstant) v.threshold = k.tau[c];
   if constexpr (H == Threshold::kAffine) v.threshold = k.kappa[c] * v.y + k.tau[c];
   v.blocked = H != Threshold::kNone && v.y < v.threshold;
@@ -87,7 +87,7 @@ void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<Accumul
       const auto g = to_float(dz[at]);
       const auto dy = static_cast<double>(dy_of<H>(g, v.blocked, k, c));
       totals[kSumDy] += dy;
-      totals[kSumDyXhat] += dy * static_cast<double>(v.xhat);
+      totals[kSumDyD] += dy * static_cast<double>(v.d);
       if (v.blocked) {
         totals[kSumBlockedDz] += static_cast<double>(g);
         totals[kSumBlockedDzY] += static_cast<double>(g) * static_cast<double>(v.y);
@@ -104,10 +104,34 @@ void gradient_apply(Extent e, const T* x, const T* dz, const Coefficients<Accumu
       const int64_t at = index<L>(e, c, i);
       const auto v = evaluate<N, H>(to_float(x[at]), k, c);
       auto out = dy_of<H>(to_float(dz[at]), v.blocked, k, c);
-      if constexpr (N != Norm::kIdentity) out = k.dy_scale[c] * out + k.xhat_scale[c] * v.xhat;
+      if constexpr (N != Norm::kIdentity) out = k.slope[c] * out + k.xhat_scale[c] * (v.d * k.rstd[c]);
       if constexpr (N == Norm::kCentered) out += k.shift[c];
       from_float(out, dx[at]);
     }
+  }
+}
+
+template <typename A>
+bool rstd(int64_t count, const double* sums, double scale, const A* eps, int64_t eps_step, A* out) {
+  bool good = true;
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = static_cast<A>(1.0 / std::sqrt(sums[i] * scale + static_cast<double>(eps[i * eps_step])));
+    good = good && out[i] > 0;
+  }
+  return good;
+}
+
+template <typename A>
+void finish_channel_gradients(const ChannelGradients<A>& g) {
+  for (int64_t c = 0; c < g.count; ++c) {
+    const auto gamma = static_cast<double>(g.gamma[c]);
+    const auto rstd_c = static_cast<double>(g.rstd[c]);
+    const double dy_xhat = rstd_c * g.sum_dy_d[c];
+    g.dbeta[c] = static_cast<A>(g.sum_dy[c]);
+    g.dgamma[c] = static_cast<A>(dy_xhat);
+    g.deps[c] = static_cast<A>(-0.5 * rstd_c * rstd_c * (gamma * dy_xhat));
+    g.xhat_scale[c] = static_cast<A>(-rstd_c * (gamma * dy_xhat) * g.scale);
+    g.shift[c] = static_cast<A>(-rstd_c * (gamma * g.sum_dy[c]) * g.scale);
   }
 }
 
@@ -126,6 +150,8 @@ Loops<T> make_loops() {
   loops.sum = sum<L, T>;
   loops.sum_squares = sum_squares<L, T>;
   loops.sum_squared_deviations = sum_squared_deviations<L, T>;
+  loops.rstd = rstd<Accumulate<T>>;
+  loops.finish_channel_gradients = finish_channel_gradients<Accumulate<T>>;
   const auto fill_norm = [&]<Norm N>() {
     fill<T, L, N, Threshold::kNone>(loops);
     fill<T, L, N, Threshold::kConstant>(loops);

@@ -1,5 +1,6 @@
 // From per-channel sums to the statistics of a group, and from a group's gradient sums to the coefficients of dx.
-// Scalar code: it runs once per channel, not once per value. All of it computes in double.
+// It runs once per channel, not once per value, but maps of 7x7 make that count: groups of one channel take the
+// implementation's vector loops. All of it computes in double.
 #pragma once
 
 #include <cmath>
@@ -14,117 +15,131 @@ struct GroupRange {
   int64_t sample;
   int64_t begin;
   int64_t end;
+
+  int64_t count() const { return end - begin; }
 };
 
-enum class Moment { kSum, kSumSquares, kSumSquaredDeviations };
-
-// Squares of floats beyond 1.8e19 overflow in float; such a group is summed again in double. Infinities and NaN that
-// stand in the data come out as they are.
+// The sum over a group, in double and one value at a time: of x, or of (x - mean)^2. Squares of floats beyond 1.8e19
+// overflow in the loops' float sums; such groups are summed here. Infinities and NaN in the data come out as they are.
 template <typename T>
-double sum_group_in_double(const Problem<T>& p, int64_t sample, int64_t group, Moment moment, double mean) {
+double sum_group_in_double(const Problem<T>& p, int64_t sample, int64_t group, bool squares, double mean) {
   const int64_t first = group * p.group_channels();
   double total = 0;
   for (int64_t c = first; c < first + p.group_channels(); ++c) {
     for (int64_t i = 0; i < p.positions; ++i) {
-      const double x = static_cast<double>(to_float(p.x[p.offset(sample, c, i)]));
-      const double d = x - mean;
-      total += moment == Moment::kSum ? x : d * d;
+      const double d = static_cast<double>(to_float(p.x[p.offset(sample, c, i)])) - mean;
+      total += squares ? d * d : d;
     }
   }
   return total;
 }
 
-// The mean over each group of what `sums` holds per channel of the range.
-template <typename T, typename Store>
-void for_each_group_mean(const Problem<T>& p, GroupRange range, Moment moment, const double* sums, Store store) {
-  const int64_t group_channels = p.group_channels();
-  const double scale = 1.0 / p.group_size();
-  for (int64_t g = range.begin; g < range.end; ++g) {
-    const int64_t first = (g - range.begin) * group_channels;
+// Adds up the channels of each group; in place when a group is one channel.
+inline const double* sum_groups(int64_t groups, int64_t group_channels, const double* channel_sums, double* group_sums) {
+  if (group_channels == 1) return channel_sums;
+  for (int64_t g = 0; g < groups; ++g) {
     double total = 0;
-    for (int64_t c = first; c < first + group_channels; ++c) total += sums[c];
-    if constexpr (sizeof(Accumulate<T>) == sizeof(float)) {
-      if (!std::isfinite(total)) [[unlikely]] {
-        const bool centered = moment == Moment::kSumSquaredDeviations;
-        const double mean = centered ? static_cast<double>(p.mean[range.sample * p.groups + g]) : 0.0;
-        total = sum_group_in_double(p, range.sample, g, moment, mean);
-      }
-    }
-    store(g, first, total * scale);
+    for (int64_t c = 0; c < group_channels; ++c) total += channel_sums[g * group_channels + c];
+    group_sums[g] = total;
   }
+  return group_sums;
 }
 
-// mean per group, kept for backward, and spread over the channels.
-template <typename T>
-void finish_mean(const Problem<T>& p, GroupRange range, const double* sums, Accumulate<T>* channel_mean) {
-  for_each_group_mean(p, range, Moment::kSum, sums, [&](int64_t g, int64_t first, double mean) {
-    const auto value = static_cast<Accumulate<T>>(mean);
-    p.mean[range.sample * p.groups + g] = value;
-    std::fill_n(channel_mean + first, p.group_channels(), value);
-  });
-}
-
-// rstd = 1/sqrt(nu2 + eps) per group, kept for backward, and spread over the channels.
-template <typename T>
-void finish_rstd(const Problem<T>& p, GroupRange range, const double* sums, Accumulate<T>* channel_rstd) {
-  const auto moment = p.norm == Norm::kCentered ? Moment::kSumSquaredDeviations : Moment::kSumSquares;
-  for_each_group_mean(p, range, moment, sums, [&](int64_t g, int64_t first, double nu2) {
-    const auto value = static_cast<Accumulate<T>>(1.0 / std::sqrt(nu2 + p.eps_of(g)));
-    p.rstd[range.sample * p.groups + g] = value;
-    std::fill_n(channel_rstd + first, p.group_channels(), value);
-  });
-}
-
-// Backward's first step: the statistics that forward kept, spread over the channels.
+// The statistics of a range of groups, spread over its channels; slope = gamma*rstd.
 template <typename T>
 void spread_statistics(const Problem<T>& p, GroupRange range, const ChannelArrays<Accumulate<T>>& arrays) {
   if (p.norm == Norm::kIdentity) return;
   const int64_t group_channels = p.group_channels();
-  for (int64_t g = range.begin; g < range.end; ++g) {
-    const int64_t first = (g - range.begin) * group_channels;
-    std::fill_n(arrays.rstd + first, group_channels, p.rstd[range.sample * p.groups + g]);
-    if (p.norm == Norm::kCentered) std::fill_n(arrays.mean + first, group_channels, p.mean[range.sample * p.groups + g]);
+  const auto* const rstd = p.rstd + range.sample * p.groups + range.begin;
+  const auto* const gamma = p.gamma + range.begin * group_channels;
+  if (group_channels == 1) {
+    std::copy_n(rstd, range.count(), arrays.rstd);
+  } else {
+    for (int64_t g = 0; g < range.count(); ++g) std::fill_n(arrays.rstd + g * group_channels, group_channels, rstd[g]);
+  }
+  for (int64_t c = 0; c < range.count() * group_channels; ++c) arrays.slope[c] = gamma[c] * arrays.rstd[c];
+  if (p.norm != Norm::kCentered) return;
+  const auto* const mean = p.mean + range.sample * p.groups + range.begin;
+  for (int64_t g = 0; g < range.count(); ++g) std::fill_n(arrays.mean + g * group_channels, group_channels, mean[g]);
+}
+
+// mean per group from arrays.sums, kept for backward, and spread over the channels.
+template <typename T>
+void finish_mean(const Problem<T>& p, GroupRange range, const ChannelArrays<Accumulate<T>>& arrays) {
+  const double* const sums = sum_groups(range.count(), p.group_channels(), arrays.sums, arrays.segment_sums);
+  auto* const mean = p.mean + range.sample * p.groups + range.begin;
+  for (int64_t g = 0; g < range.count(); ++g) {
+    double total = sums[g];
+    if (!std::isfinite(total)) [[unlikely]] total = sum_group_in_double(p, range.sample, range.begin + g, false, 0.0);
+    mean[g] = static_cast<Accumulate<T>>(total / p.group_size());
+    std::fill_n(arrays.mean + g * p.group_channels(), p.group_channels(), mean[g]);
   }
 }
 
-// Per group: dx = rstd*(gamma*dy - centered*mean(gamma*dy) - xhat*mean(gamma*dy*xhat)), written as coefficients of dy,
-// xhat and 1; eps's share -1/2*rstd^2*sum(gamma*dy*xhat); and the channel sums, kept for the parameters' gradients.
+// rstd = 1/sqrt(nu2 + eps) per group from arrays.sums, kept for backward, and all that is spread over the channels.
 template <typename T>
-void finish_gradients(const BackwardProblem<T>& p, GroupRange range, const ChannelArrays<Accumulate<T>>& arrays) {
-  using A = Accumulate<T>;
-  const int64_t group_channels = p.group_channels();
-  const int64_t count = (range.end - range.begin) * group_channels;
-  const int64_t first_channel = range.begin * group_channels;
-  A* const partials = p.partials + range.sample * kPartialRows * p.channels;
-  for (int row = 0; row < kGradientSums; ++row) {
-    for (int64_t c = 0; c < count; ++c) {
-      partials[row * p.channels + first_channel + c] = static_cast<A>(arrays.sums[row * count + c]);
+void finish_rstd(const Problem<T>& p, const Loops<T>& loops, GroupRange range,
+                 const ChannelArrays<Accumulate<T>>& arrays) {
+  const double scale = 1.0 / p.group_size();
+  const double* const sums = sum_groups(range.count(), p.group_channels(), arrays.sums, arrays.segment_sums);
+  auto* const rstd = p.rstd + range.sample * p.groups + range.begin;
+  const auto* const eps = p.eps_per_channel ? p.eps + range.begin : p.eps;
+  if (!loops.rstd(range.count(), sums, scale, eps, p.eps_per_channel ? 1 : 0, rstd)) [[unlikely]] {
+    for (int64_t g = 0; g < range.count(); ++g) {
+      if (std::isfinite(sums[g])) continue;
+      const int64_t group = range.begin + g;
+      const double mean = p.norm == Norm::kCentered ? static_cast<double>(p.mean[range.sample * p.groups + group]) : 0.0;
+      const double nu2 = sum_group_in_double(p, range.sample, group, true, mean) * scale;
+      rstd[g] = static_cast<Accumulate<T>>(1.0 / std::sqrt(nu2 + p.eps_of(group)));
     }
   }
+  spread_statistics(p, range, arrays);
+}
+
+// Per group: dx = rstd*(gamma*dy - centered*mean(gamma*dy) - xhat*mean(gamma*dy*xhat)), written as coefficients of dy,
+// xhat and 1; eps's share -1/2*rstd^2*sum(gamma*dy*xhat); and each channel's share of the parameters' gradients.
+template <typename T>
+void finish_gradients(const BackwardProblem<T>& p, const Loops<T>& loops, GroupRange range,
+                      const ChannelArrays<Accumulate<T>>& arrays) {
+  using A = Accumulate<T>;
+  const int64_t group_channels = p.group_channels();
+  const int64_t count = range.count() * group_channels;
+  const int64_t first = range.begin * group_channels;
+  A* const partials = p.partials + range.sample * kPartialRows * p.channels;
+  const auto row = [&](int index) { return partials + index * p.channels + first; };
+  const auto copy_row = [&](int partial, int sum) {
+    const double* const source = arrays.sums + sum * count;
+    for (int64_t c = 0; c < count; ++c) row(partial)[c] = static_cast<A>(source[c]);
+  };
+  if (p.threshold != Threshold::kNone) copy_row(kPartialTau, kSumBlockedDz);
+  if (p.threshold == Threshold::kAffine) copy_row(kPartialKappa, kSumBlockedDzY);
   if (p.norm == Norm::kIdentity) return;
 
-  const double scale = 1.0 / p.group_size();
-  const A* const gamma = p.gamma + first_channel;
   const double* const sum_dy = arrays.sums + kSumDy * count;
-  const double* const sum_dy_xhat = arrays.sums + kSumDyXhat * count;
-  for (int64_t g = range.begin; g < range.end; ++g) {
-    const int64_t begin = (g - range.begin) * group_channels;
-    const int64_t end = begin + group_channels;
+  const double* const sum_dy_d = arrays.sums + kSumDyD * count;
+  const A* const gamma = p.gamma + first;
+  const double scale = 1.0 / p.group_size();
+  A* const deps = partials + kPartialEps * p.channels + range.begin;
+  if (group_channels == 1) {
+    loops.finish_channel_gradients({count, sum_dy, sum_dy_d, gamma, arrays.rstd, scale, row(kPartialBeta),
+                                    row(kPartialGamma), deps, arrays.xhat_scale, arrays.shift});
+    return;
+  }
+  for (int64_t g = 0; g < range.count(); ++g) {
+    const int64_t begin = g * group_channels;
+    const double rstd = static_cast<double>(arrays.rstd[begin]);
     double ghat = 0;
     double ghat_xhat = 0;
-    for (int64_t c = begin; c < end; ++c) {
+    for (int64_t c = begin; c < begin + group_channels; ++c) {
+      const double dy_xhat = rstd * sum_dy_d[c];
+      row(kPartialBeta)[c] = static_cast<A>(sum_dy[c]);
+      row(kPartialGamma)[c] = static_cast<A>(dy_xhat);
       ghat += static_cast<double>(gamma[c]) * sum_dy[c];
-      ghat_xhat += static_cast<double>(gamma[c]) * sum_dy_xhat[c];
+      ghat_xhat += static_cast<double>(gamma[c]) * dy_xhat;
     }
-    const double rstd = static_cast<double>(arrays.rstd[begin]);
-    partials[kPartialEps * p.channels + g] = static_cast<A>(-0.5 * rstd * rstd * ghat_xhat);
-    const auto xhat_scale = static_cast<A>(-rstd * ghat_xhat * scale);
-    const auto shift = static_cast<A>(-rstd * ghat * scale);
-    for (int64_t c = begin; c < end; ++c) {
-      arrays.dy_scale[c] = static_cast<A>(rstd * static_cast<double>(gamma[c]));
-      arrays.xhat_scale[c] = xhat_scale;
-      arrays.shift[c] = shift;
-    }
+    deps[g] = static_cast<A>(-0.5 * rstd * rstd * ghat_xhat);
+    std::fill_n(arrays.xhat_scale + begin, group_channels, static_cast<A>(-rstd * ghat_xhat * scale));
+    std::fill_n(arrays.shift + begin, group_channels, static_cast<A>(-rstd * ghat * scale));
   }
 }
 

@@ -38,8 +38,8 @@ inline constexpr int kNorms = 3;
 enum class Threshold : uint8_t { kNone, kConstant, kAffine };
 inline constexpr int kThresholds = 3;
 
-// Per-channel sums that backward needs; the parameters' gradients are these sums over samples.
-enum GradientSum : int { kSumDy, kSumDyXhat, kSumBlockedDz, kSumBlockedDzY, kGradientSums };
+// Per-channel sums that backward needs: of dy, of dy*(x - mean), and over the blocked values of dz and dz*y.
+enum GradientSum : int { kSumDy, kSumDyD, kSumBlockedDz, kSumBlockedDzY, kGradientSums };
 
 inline float to_float(BFloat16 v) {
   const uint32_t bits = static_cast<uint32_t>(v.bits) << 16;

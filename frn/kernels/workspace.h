@@ -17,7 +17,7 @@ struct ChannelArrays {
   double* segment_sums;  // the same, of one segment
   A* mean;
   A* rstd;
-  A* dy_scale;
+  A* slope;
   A* xhat_scale;
   A* shift;
 
@@ -37,7 +37,7 @@ struct ChannelArrays {
     segment_sums = reinterpret_cast<double*>(take(kGradientSums * n * sizeof(double)));
     mean = reinterpret_cast<A*>(take(n * sizeof(A)));
     rstd = reinterpret_cast<A*>(take(n * sizeof(A)));
-    dy_scale = reinterpret_cast<A*>(take(n * sizeof(A)));
+    slope = reinterpret_cast<A*>(take(n * sizeof(A)));
     xhat_scale = reinterpret_cast<A*>(take(n * sizeof(A)));
     shift = reinterpret_cast<A*>(take(n * sizeof(A)));
   }

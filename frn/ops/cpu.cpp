@@ -298,11 +298,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
     const Partials<A> partials(x);
     p.partials = partials.memory.template mutable_data_ptr<A>();
     run_backward(p);
-    return std::make_tuple(dx, partials.gradient(needs[kWeight], weight, kernels::kSumDyXhat),
-                           partials.gradient(needs[kBias], bias, kernels::kSumDy),
+    return std::make_tuple(dx, partials.gradient(needs[kWeight], weight, kernels::kPartialGamma),
+                           partials.gradient(needs[kBias], bias, kernels::kPartialBeta),
                            partials.eps_gradient(needs[kEps], a),
-                           partials.gradient(needs[kTau], tau, kernels::kSumBlockedDz),
-                           partials.gradient(needs[kKappa], kappa, kernels::kSumBlockedDzY));
+                           partials.gradient(needs[kTau], tau, kernels::kPartialTau),
+                           partials.gradient(needs[kKappa], kappa, kernels::kPartialKappa));
   });
 }
 
@@ -344,8 +344,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
     const Partials<A> partials(y);
     p.partials = partials.memory.template mutable_data_ptr<A>();
     run_backward(p);
-    return std::make_tuple(dy, partials.gradient(needs[1], tau, kernels::kSumBlockedDz),
-                           partials.gradient(needs[2], kappa, kernels::kSumBlockedDzY));
+    return std::make_tuple(dy, partials.gradient(needs[1], tau, kernels::kPartialTau),
+                           partials.gradient(needs[2], kappa, kernels::kPartialKappa));
   });
 }
 

@@ -14,7 +14,7 @@ namespace frn::kernels::HWY_NAMESPACE {
 // Sums f(x) over a map, where a term adds f(x) to a chain. Four chains of at most four terms each go into doubles, so
 // rounding stays below 6 units of 2^-24 relative to the sum of |f(x)|, however long the map.
 template <typename T, class Term>
-HWY_INLINE double sum_map(const T* x, int64_t count, const Term& term) {
+HWY_INLINE WideSum<Accumulate<T>> sum_map(const T* x, int64_t count, const Term& term) {
   const Tag<T> d;
   const int64_t L = lanes(d);
   const auto zero = hn::Zero(d);
@@ -55,7 +55,7 @@ HWY_INLINE double sum_map(const T* x, int64_t count, const Term& term) {
     e = hn::Add(e, term_alone);
   }
   wide.add(hn::Add(hn::Add(a, b), hn::Add(c, e)));
-  return wide.total();
+  return wide;
 }
 
 struct PlainTerm {
@@ -109,18 +109,27 @@ HWY_INLINE void cover_map(const T* out, int64_t count, int64_t L, const Ordinary
 template <typename T>
 struct Contiguous {
   using A = Accumulate<T>;
-  static constexpr Layout kLayout = Layout::kContiguous;
 
+  // One sum per channel; term_of(channel) makes the channel's term.
+  template <class TermOf>
+  static HWY_INLINE void sum_maps(Extent e, const T* x, double* sums, const TermOf& term_of) {
+    HWY_ALIGN double lane_sums[kFoldMaps * kFoldLanes] = {};
+    for (int64_t c = 0; c < e.channels; c += kFoldMaps) {
+      const int64_t maps = HWY_MIN(kFoldMaps, e.channels - c);
+      for (int64_t m = 0; m < maps; ++m) {
+        sum_map(x + (c + m) * e.stride, e.positions, term_of(c + m)).store(lane_sums + m * lanes(Tag<double>()));
+      }
+      fold_lanes(lane_sums, sums + c, maps);
+    }
+  }
   static void sum(Extent e, const T* x, double* sums) {
-    for (int64_t c = 0; c < e.channels; ++c) sums[c] = sum_map(x + c * e.stride, e.positions, PlainTerm());
+    sum_maps(e, x, sums, [](int64_t) HWY_ATTR { return PlainTerm(); });
   }
   static void sum_squares(Extent e, const T* x, double* sums) {
-    for (int64_t c = 0; c < e.channels; ++c) sums[c] = sum_map(x + c * e.stride, e.positions, SquareTerm());
+    sum_maps(e, x, sums, [](int64_t) HWY_ATTR { return SquareTerm(); });
   }
   static void sum_squared_deviations(Extent e, const T* x, const A* mean, double* sums) {
-    for (int64_t c = 0; c < e.channels; ++c) {
-      sums[c] = sum_map(x + c * e.stride, e.positions, DeviationTerm<A>{mean[c]});
-    }
+    sum_maps(e, x, sums, [mean](int64_t c) HWY_ATTR { return DeviationTerm<A>{mean[c]}; });
   }
 
   template <Norm N, Threshold H, bool kGradient>
@@ -154,17 +163,18 @@ struct Contiguous {
     if (around_cache) hwy::FlushStream();
   }
 
+  // lane_sums[sum][map][lane] for the sums that <N, H> has.
   template <Norm N, Threshold H>
-  static HWY_INLINE void sum_gradients_of_map(const T* x, const T* dz, const Lanes<Tag<T>>& k, int64_t count, double* out,
-                                              int64_t out_stride) {
+  static HWY_INLINE void sum_gradients_of_map(const T* x, const T* dz, const Lanes<Tag<T>>& k, int64_t count,
+                                              double* lane_sums) {
     const Tag<T> d;
     const int64_t L = lanes(d);
-    WideSum<A> dy, dy_xhat, blocked_dz, blocked_dz_y;
+    WideSum<A> dy, dy_d, blocked_dz, blocked_dz_y;
     GradientChain<N, H, Tag<T>> even, odd;
     const auto flush = [&]() HWY_ATTR {
       even.join(odd);
       dy.add(even.dy);
-      if constexpr (N != Norm::kIdentity) dy_xhat.add(even.dy_xhat);
+      if constexpr (N != Norm::kIdentity) dy_d.add(even.dy_d);
       if constexpr (H != Threshold::kNone) blocked_dz.add(even.blocked_dz);
       if constexpr (H == Threshold::kAffine) blocked_dz_y.add(even.blocked_dz_y);
     };
@@ -193,18 +203,27 @@ struct Contiguous {
       odd.step(d, load_some(d, x + i, rest), load_some(d, dz + i, rest), k);
     }
     flush();
-    out[kSumDy * out_stride] = dy.total();
-    if constexpr (N != Norm::kIdentity) out[kSumDyXhat * out_stride] = dy_xhat.total();
-    if constexpr (H != Threshold::kNone) out[kSumBlockedDz * out_stride] = blocked_dz.total();
-    if constexpr (H == Threshold::kAffine) out[kSumBlockedDzY * out_stride] = blocked_dz_y.total();
+    constexpr int64_t kRow = kFoldMaps * kFoldLanes;
+    dy.store(lane_sums + kSumDy * kRow);
+    if constexpr (N != Norm::kIdentity) dy_d.store(lane_sums + kSumDyD * kRow);
+    if constexpr (H != Threshold::kNone) blocked_dz.store(lane_sums + kSumBlockedDz * kRow);
+    if constexpr (H == Threshold::kAffine) blocked_dz_y.store(lane_sums + kSumBlockedDzY * kRow);
   }
 
   template <Norm N, Threshold H>
   static void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<A>& k, double* sums) {
-    for (int64_t i = e.channels; i < kGradientSums * e.channels; ++i) sums[i] = 0;
-    for (int64_t c = 0; c < e.channels; ++c) {
-      const auto lanes_c = broadcast<N, H, false>(k, c);
-      sum_gradients_of_map<N, H>(x + c * e.stride, dz + c * e.stride, lanes_c, e.positions, sums + c, e.channels);
+    constexpr int64_t kRow = kFoldMaps * kFoldLanes;
+    HWY_ALIGN double lane_sums[kGradientSums * kRow] = {};
+    for (int64_t c = 0; c < e.channels; c += kFoldMaps) {
+      const int64_t maps = HWY_MIN(kFoldMaps, e.channels - c);
+      for (int64_t m = 0; m < maps; ++m) {
+        const int64_t at = (c + m) * e.stride;
+        const auto lanes_c = broadcast<N, H, false>(k, c + m);
+        sum_gradients_of_map<N, H>(x + at, dz + at, lanes_c, e.positions, lane_sums + m * lanes(Tag<double>()));
+      }
+      for (int row = 0; row < kGradientSums; ++row) {
+        fold_lanes(lane_sums + row * kRow, sums + row * e.channels + c, maps);
+      }
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "frn/kernels/simd/channels_last-inl.h"
 #include "frn/kernels/simd/contiguous-inl.h"
+#include "frn/kernels/simd/finish-inl.h"
 #include "frn/kernels/simd/simd.h"
 
 // No HWY_BEFORE_NAMESPACE: the tables of all targets are filled on every machine, so this code must run on the baseline.
@@ -35,6 +36,8 @@ Loops<T> loops_of() {
   loops.sum = Source::sum;
   loops.sum_squares = Source::sum_squares;
   loops.sum_squared_deviations = Source::sum_squared_deviations;
+  loops.rstd = rstd<Accumulate<T>>;
+  loops.finish_channel_gradients = finish_channel_gradients<Accumulate<T>>;
   fill_norm<Source, Norm::kIdentity>(loops);
   fill_norm<Source, Norm::kUncentered>(loops);
   fill_norm<Source, Norm::kCentered>(loops);

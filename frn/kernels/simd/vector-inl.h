@@ -138,6 +138,23 @@ HWY_INLINE void add_to(hn::ScalableTag<float> d, Vector<hn::ScalableTag<float>> 
   add_to(dd, hn::PromoteTo(dd, hn::UpperHalf(hn::Half<decltype(d)>(), v)), sums + lanes(dd));
 }
 
+// Adds up the lanes of kFoldMaps vectors at once: lane_sums[map][lane] -> totals[map]. Horizontal sums one vector at a time
+// cost more than all else on maps of 7x7. The buffer is used up.
+inline constexpr int64_t kFoldMaps = 16;
+inline constexpr int64_t kFoldLanes = HWY_MAX_BYTES / sizeof(double);
+HWY_INLINE void fold_lanes(double* lane_sums, double* totals, int64_t maps) {
+  const hn::ScalableTag<double> d;
+  const int64_t L = lanes(d);
+  for (int64_t width = L; width > 1; width /= 2) {
+    for (int64_t i = 0; i < kFoldMaps * width; i += 2 * L) {
+      const auto a = hn::LoadU(d, lane_sums + i);
+      const auto b = hn::LoadU(d, lane_sums + i + L);
+      hn::StoreU(hn::Add(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a)), d, lane_sums + i / 2);
+    }
+  }
+  std::memcpy(totals, lane_sums, static_cast<size_t>(maps) * sizeof(double));
+}
+
 // A running sum in double lanes.
 // (Constructors are spelt out: implicit ones are compiled for the baseline target and cannot inline vector code.)
 template <typename A>
@@ -147,7 +164,7 @@ class WideSum<double> {
  public:
   HWY_INLINE WideSum() : total_(hn::Zero(hn::ScalableTag<double>())) {}
   HWY_INLINE void add(Vector<hn::ScalableTag<double>> v) { total_ = hn::Add(total_, v); }
-  HWY_INLINE double total() const { return hn::GetLane(hn::SumOfLanes(hn::ScalableTag<double>(), total_)); }
+  HWY_INLINE void store(double* lane_sums) const { hn::StoreU(total_, hn::ScalableTag<double>(), lane_sums); }
 
  private:
   Vector<hn::ScalableTag<double>> total_;
@@ -162,8 +179,8 @@ class WideSum<float> {
     low_ = hn::Add(low_, hn::PromoteTo(dd, hn::LowerHalf(half, v)));
     high_ = hn::Add(high_, hn::PromoteTo(dd, hn::UpperHalf(half, v)));
   }
-  HWY_INLINE double total() const {
-    return hn::GetLane(hn::SumOfLanes(hn::ScalableTag<double>(), hn::Add(low_, high_)));
+  HWY_INLINE void store(double* lane_sums) const {
+    hn::StoreU(hn::Add(low_, high_), hn::ScalableTag<double>(), lane_sums);
   }
 
  private:
@@ -174,24 +191,23 @@ class WideSum<float> {
 // The coefficients of one vector: the same channel in all lanes (contiguous) or a channel per lane (channels-last).
 template <class D>
 struct Lanes {
-  Vector<D> mean, rstd, gamma, beta, tau, kappa, dy_scale, xhat_scale, shift;
+  Vector<D> mean, rstd, slope, beta, tau, kappa, xhat_scale, shift;
 };
 
 // Reads those that <N, H> uses; `get(pointer)` broadcasts or loads.
 template <Norm N, Threshold H, bool kGradient, class D, typename A, class Get>
 HWY_INLINE Lanes<D> read_lanes(D d, const Coefficients<A>& k, Get get) {
   const auto zero = hn::Zero(d);
-  Lanes<D> out{zero, zero, zero, zero, zero, zero, zero, zero, zero};
+  Lanes<D> out{zero, zero, zero, zero, zero, zero, zero, zero};
   if constexpr (N == Norm::kCentered) out.mean = get(k.mean);
   if constexpr (N != Norm::kIdentity) {
-    out.rstd = get(k.rstd);
-    out.gamma = get(k.gamma);
+    out.slope = get(k.slope);
     out.beta = get(k.beta);
   }
   if constexpr (H != Threshold::kNone) out.tau = get(k.tau);
   if constexpr (H == Threshold::kAffine) out.kappa = get(k.kappa);
   if constexpr (kGradient && N != Norm::kIdentity) {
-    out.dy_scale = get(k.dy_scale);
+    out.rstd = get(k.rstd);
     out.xhat_scale = get(k.xhat_scale);
   }
   if constexpr (kGradient && N == Norm::kCentered) out.shift = get(k.shift);
@@ -202,27 +218,25 @@ HWY_INLINE Lanes<D> read_lanes(D d, const Coefficients<A>& k, Get get) {
 // y, to the bit, as forward compared with its threshold.
 template <class D>
 struct Value {
-  Vector<D> xhat, y, threshold;
+  Vector<D> d, y, threshold;
 };
 
 template <Norm N, Threshold H, class D>
 HWY_INLINE Value<D> evaluate(D, Vector<D> x, const Lanes<D>& k) {
   Value<D> v{x, x, k.tau};
-  if constexpr (N == Norm::kCentered) v.xhat = hn::Sub(x, k.mean);
-  if constexpr (N != Norm::kIdentity) {
-    v.xhat = hn::Mul(v.xhat, k.rstd);
-    v.y = hn::MulAdd(k.gamma, v.xhat, k.beta);
-  }
+  if constexpr (N == Norm::kCentered) v.d = hn::Sub(x, k.mean);
+  if constexpr (N != Norm::kIdentity) v.y = hn::MulAdd(k.slope, v.d, k.beta);
   if constexpr (H == Threshold::kAffine) v.threshold = hn::MulAdd(k.kappa, v.y, k.tau);
   return v;
 }
 
-// z = y unless it is below its threshold: a NaN is passed on, not clipped away.
+// z = y unless it is below its threshold. y comes second: then Max passes its NaN on instead of clipping it away (x86 returns
+// the second operand if either is NaN, Arm any NaN).
 template <Norm N, Threshold H, class D>
 HWY_INLINE Vector<D> z_of(D d, Vector<D> x, const Lanes<D>& k) {
   const auto v = evaluate<N, H>(d, x, k);
   if constexpr (H == Threshold::kNone) return v.y;
-  return hn::IfThenElse(hn::Lt(v.y, v.threshold), v.threshold, v.y);
+  return hn::Max(v.threshold, v.y);
 }
 
 template <Threshold H, class D>
@@ -238,22 +252,24 @@ HWY_INLINE Vector<D> dx_of(D d, Vector<D> x, Vector<D> dz, const Lanes<D>& k) {
   const auto v = evaluate<N, H>(d, x, k);
   const auto dy = dy_of<H>(d, v, dz, k);
   if constexpr (N == Norm::kIdentity) return dy;
-  if constexpr (N == Norm::kUncentered) return hn::MulAdd(k.dy_scale, dy, hn::Mul(k.xhat_scale, v.xhat));
-  return hn::MulAdd(k.dy_scale, dy, hn::MulAdd(k.xhat_scale, v.xhat, k.shift));
+  // xhat first: xhat_scale*rstd alone underflows when |x| is huge.
+  const auto xhat = hn::Mul(v.d, k.rstd);
+  if constexpr (N == Norm::kUncentered) return hn::MulAdd(k.slope, dy, hn::Mul(k.xhat_scale, xhat));
+  return hn::MulAdd(k.slope, dy, hn::MulAdd(k.xhat_scale, xhat, k.shift));
 }
 
 // One chain of float additions for each sum that <N, H> has. Chains stay at four terms and are then added to doubles,
 // so that a sum of any length is within a few units in the last place (docs/numerics.md).
 template <Norm N, Threshold H, class D>
 struct GradientChain {
-  Vector<D> dy, dy_xhat, blocked_dz, blocked_dz_y;
+  Vector<D> dy, dy_d, blocked_dz, blocked_dz_y;
 
-  HWY_INLINE void clear(D d) { dy = dy_xhat = blocked_dz = blocked_dz_y = hn::Zero(d); }
+  HWY_INLINE void clear(D d) { dy = dy_d = blocked_dz = blocked_dz_y = hn::Zero(d); }
   HWY_INLINE void step(D d, Vector<D> x, Vector<D> dz, const Lanes<D>& k) {
     const auto v = evaluate<N, H>(d, x, k);
     const auto g = dy_of<H>(d, v, dz, k);
     dy = hn::Add(dy, g);
-    if constexpr (N != Norm::kIdentity) dy_xhat = hn::MulAdd(g, v.xhat, dy_xhat);
+    if constexpr (N != Norm::kIdentity) dy_d = hn::MulAdd(g, v.d, dy_d);
     if constexpr (H != Threshold::kNone) {
       const auto stopped = hn::IfThenElseZero(hn::Lt(v.y, v.threshold), dz);
       blocked_dz = hn::Add(blocked_dz, stopped);
@@ -262,7 +278,7 @@ struct GradientChain {
   }
   HWY_INLINE void join(const GradientChain& other) {
     dy = hn::Add(dy, other.dy);
-    if constexpr (N != Norm::kIdentity) dy_xhat = hn::Add(dy_xhat, other.dy_xhat);
+    if constexpr (N != Norm::kIdentity) dy_d = hn::Add(dy_d, other.dy_d);
     if constexpr (H != Threshold::kNone) blocked_dz = hn::Add(blocked_dz, other.blocked_dz);
     if constexpr (H == Threshold::kAffine) blocked_dz_y = hn::Add(blocked_dz_y, other.blocked_dz_y);
   }

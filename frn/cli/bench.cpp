@@ -1,0 +1,245 @@
+// frn bench kernels: the fused layer beside a copy of the same bytes and beside its peers in ATen, in one run.
+// Times mean little on a shared machine, ratios taken side by side do: every round measures all subjects in turn.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "bench_maps.h"
+#include "frn/cli/allocator.h"
+#include "frn/cli/bench_subjects.h"
+#include "frn/cli/commands.h"
+#include "frn/core/error.h"
+#include "frn/ops/ops.h"
+
+namespace frn::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  bool as_json = false;
+  bool quick = false;
+  std::vector<std::string> types{"float32", "bfloat16"};
+  std::vector<std::string> layouts{"contiguous", "channels-last"};
+  std::vector<int> threads{1, 2};
+  std::vector<int64_t> map;
+  double seconds = 0.15;
+};
+
+double seconds_of(const std::function<void()>& body, int repeats) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < repeats; ++i) body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repeats;
+}
+
+// The median over rounds of each body's time; rounds interleave the bodies so that a slow moment hits all of them.
+std::vector<double> measure(const std::vector<std::function<void()>>& bodies, double seconds) {
+  constexpr int kRounds = 5;
+  std::vector<int> repeats;
+  for (const auto& body : bodies) {
+    body();  // warms caches and the allocator
+    repeats.push_back(std::clamp(static_cast<int>(seconds / kRounds / seconds_of(body, 1)), 1, 1000));
+  }
+  std::vector<std::vector<double>> times(bodies.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < bodies.size(); ++i) times[i].push_back(seconds_of(bodies[i], repeats[i]));
+  }
+  std::vector<double> medians;
+  for (auto& list : times) {
+    std::nth_element(list.begin(), list.begin() + kRounds / 2, list.end());
+    medians.push_back(list[kRounds / 2]);
+  }
+  return medians;
+}
+
+struct Row {
+  std::string type;
+  std::string layout;
+  int threads;
+  std::array<int64_t, 4> map;
+  double copy_seconds;
+  std::vector<std::string> names;
+  std::vector<double> forward;  // in copies
+  std::vector<double> both;
+  std::vector<double> kept;  // in activations
+};
+
+Row measure_map(const Options& options, const std::string& type, const std::string& layout, int threads,
+                const std::array<int64_t, 4>& map) {
+  at::set_num_threads(threads);
+  const auto scalar = type == "bfloat16" ? at::kBFloat16 : at::kFloat;
+  const auto format = layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  at::manual_seed(0);
+  const auto x = at::randn(map, at::dtype(at::kFloat)).to(scalar).contiguous(format).set_requires_grad(true);
+  const auto dz = at::randn_like(x);
+  auto target = at::empty_like(x);
+
+  const auto subjects = bench_subjects(map[1], scalar);
+  std::vector<std::function<void()>> bodies;
+  bodies.emplace_back([&] { copy_with_aten(x.detach(), target); });
+  bodies.emplace_back([&] { copy_with_memcpy(x.detach(), target); });
+  for (const auto& subject : subjects) {
+    bodies.emplace_back([&] {
+      const at::NoGradGuard no_grad;
+      subject.forward(x);
+    });
+    bodies.emplace_back([&] { forward_and_backward(subject, x, dz); });
+  }
+  const auto times = measure(bodies, options.seconds);
+  Row row{type, layout, threads, map, std::min(times[0], times[1]), {}, {}, {}, {}};
+  for (size_t i = 0; i < subjects.size(); ++i) {
+    row.names.push_back(subjects[i].name);
+    row.forward.push_back(times[2 + 2 * i] / row.copy_seconds);
+    row.both.push_back(times[3 + 2 * i] / row.copy_seconds);
+    row.kept.push_back(static_cast<double>(bytes_kept(subjects[i], x)) / static_cast<double>(x.nbytes()));
+  }
+  return row;
+}
+
+std::string map_name(const std::array<int64_t, 4>& map) {
+  return fmt::format("{}x{}x{}x{}", map[0], map[1], map[2], map[3]);
+}
+
+void print_heading(const Row& row) {
+  fmt::print("\n{} {}, {} thread{}: time in copies of the same bytes, forward | forward and backward\n", row.type,
+             row.layout, row.threads, row.threads == 1 ? "" : "s");
+  fmt::print("{:<16}{:>9}", "map", "copy ms");
+  for (const auto& name : row.names) fmt::print("{:>16}", name);
+  fmt::print("\n");
+}
+
+void print_row(const Row& row) {
+  fmt::print("{:<16}{:>9.2f}", map_name(row.map), row.copy_seconds * 1e3);
+  for (size_t i = 0; i < row.names.size(); ++i) fmt::print("{:>16}", fmt::format("{:.2f} | {:.2f}", row.forward[i], row.both[i]));
+  fmt::print("\n");
+  std::cout.flush();
+}
+
+double geometric_mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += std::log(v);
+  return std::exp(sum / static_cast<double>(values.size()));
+}
+
+// Geometric means of one table over maps of 14x14 and more, and over the 7x7 ones.
+void print_means(const std::vector<Row>& rows) {
+  for (const bool large : {true, false}) {
+    std::vector<std::vector<double>> forward(rows[0].names.size());
+    std::vector<std::vector<double>> both(rows[0].names.size());
+    for (const auto& row : rows) {
+      if ((row.map[3] >= 14) != large) continue;
+      for (size_t i = 0; i < row.names.size(); ++i) {
+        forward[i].push_back(row.forward[i]);
+        both[i].push_back(row.both[i]);
+      }
+    }
+    if (forward[0].empty()) continue;
+    fmt::print("{:<25}", large ? "mean, 14x14 and more" : "mean, below 14x14");
+    for (size_t i = 0; i < forward.size(); ++i) {
+      fmt::print("{:>16}", fmt::format("{:.2f} | {:.2f}", geometric_mean(forward[i]), geometric_mean(both[i])));
+    }
+    fmt::print("\n");
+  }
+}
+
+void print_kept(const std::vector<Row>& rows) {
+  fmt::print("\nKept for backward, in activations (x itself is one):");
+  for (size_t i = 0; i < rows[0].names.size(); ++i) {
+    std::vector<double> kept;
+    for (const auto& row : rows) kept.push_back(row.kept[i]);
+    fmt::print("{} {} {:.2f}", i == 0 ? "" : ",", rows[0].names[i], geometric_mean(kept));
+  }
+  fmt::print("\n");
+}
+
+json to_json(const Row& row) {
+  json subjects = json::object();
+  for (size_t i = 0; i < row.names.size(); ++i) {
+    subjects[row.names[i]] = {{"forward_copies", row.forward[i]},
+                              {"forward_backward_copies", row.both[i]},
+                              {"kept_activations", row.kept[i]}};
+  }
+  return {{"type", row.type},       {"layout", row.layout},
+          {"threads", row.threads}, {"map", row.map},
+          {"copy_seconds", row.copy_seconds}, {"subjects", subjects}};
+}
+
+std::vector<std::array<int64_t, 4>> maps_of(const Options& options) {
+  if (!options.map.empty()) {
+    return {{options.map[0], options.map[1], options.map[2], options.map[3]}};
+  }
+  if (!options.quick) return kBenchMaps;
+  return {{32, 64, 56, 56}, {32, 256, 28, 28}, {32, 256, 14, 14}, {32, 512, 7, 7}};
+}
+
+void run_kernels(const Options& given) {
+  Options options = given;
+  if (options.quick) {
+    options.types = {"float32"};
+    options.threads = {at::get_num_threads()};
+  }
+  const auto maps = maps_of(options);
+  std::vector<Row> all;
+  if (!options.as_json) {
+    fmt::print("frn bench kernels: implementation {}, {}\n", chosen_implementation(), allocator_name());
+  }
+  for (const auto& type : options.types) {
+    for (const auto& layout : options.layouts) {
+      for (const int threads : options.threads) {
+        std::vector<Row> rows;
+        for (const auto& map : maps) {
+          rows.push_back(measure_map(options, type, layout, threads, map));
+          if (options.as_json) continue;
+          if (rows.size() == 1) print_heading(rows[0]);
+          print_row(rows.back());
+        }
+        if (!options.as_json) print_means(rows);
+        all.insert(all.end(), rows.begin(), rows.end());
+      }
+    }
+  }
+  if (!options.as_json) {
+    print_kept(all);
+    return;
+  }
+  json out{{"command", "bench kernels"},
+           {"implementation", chosen_implementation()},
+           {"allocator", allocator_name()},
+           {"limit", {{"forward_copies", 1.0}, {"forward_backward_copies", 2.5}}},
+           {"rows", json::array()}};
+  for (const auto& row : all) out["rows"].push_back(to_json(row));
+  std::cout << out.dump(2) << "\n";
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program) {
+  auto* bench = program.add_subcommand("bench", "Measure speed, as ratios to something measured in the same run");
+  bench->require_subcommand(1);
+  auto options = std::make_shared<Options>();
+  auto* kernels = bench->add_subcommand(
+      "kernels", "The fused layer on the maps of ResNetV2-50, beside a copy of the same bytes and ATen's layers");
+  kernels->add_flag("--json", options->as_json, "Print JSON instead of tables");
+  kernels->add_flag("--quick", options->quick, "Four maps in float32 only: under a minute");
+  kernels->add_option("--types", options->types, "float32, bfloat16")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  kernels->add_option("--layouts", options->layouts, "contiguous, channels-last")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"contiguous", "channels-last"}));
+  kernels->add_option("--threads", options->threads, "Thread counts, e.g. 1,2")->delimiter(',')->check(CLI::Range(1, 1024));
+  kernels->add_option("--map", options->map, "One map instead of the network's: N C H W")
+      ->expected(4)
+      ->check(CLI::PositiveNumber);
+  kernels->add_option("--seconds", options->seconds, "Time per subject and map")->check(CLI::Range(0.001, 60.0));
+  kernels->callback([options] { run_kernels(*options); });
+}
+
+}  // namespace frn::cli

@@ -1,0 +1,13 @@
+// cli/ is the program: it parses, prints and exits; the library never does. One source per subcommand.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace frn::cli {
+
+// Each adds its subcommand to the program; the work is done in the subcommand's callback.
+void add_bench(CLI::App& program);
+void add_info(CLI::App& program);
+void add_study(CLI::App& program);
+
+}  // namespace frn::cli

@@ -1,0 +1,33 @@
+// The program `frn`. Errors end it with one sentence on stderr and an exit code that is not 0.
+#include <fmt/format.h>
+
+#include <c10/util/Exception.h>
+
+#include <cstdio>
+
+#include "frn/cli/allocator.h"
+#include "frn/cli/commands.h"
+#include "frn/core/error.h"
+
+int main(int argc, char** argv) {
+  frn::cli::keep_freed_memory();
+  CLI::App program("Filter Response Normalization: fused layers, the paper's networks, tables and figures", "frn");
+  program.set_version_flag("--version", "frn " FRN_VERSION);
+  program.require_subcommand(1);
+  program.set_help_all_flag("--help-all", "Print the help of every subcommand");
+  frn::cli::add_bench(program);
+  frn::cli::add_info(program);
+  frn::cli::add_study(program);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error);
+  } catch (const c10::Error& error) {
+    fmt::print(stderr, "frn: {}\n", error.what_without_backtrace());
+    return 1;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "frn: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
