@@ -95,16 +95,27 @@ template <class D>
 HWY_INLINE void stream(D d, Vector<D> v, double* p) {
   hn::Stream(v, d, p);
 }
+// Half of a 128-bit vector is stored the usual way: x86 has no streaming store of 8 bytes, and Highway's would write 16.
+template <class D>
+inline constexpr bool kStreamsHalves = kMaxLanes<D> * sizeof(uint16_t) >= 16;
 template <class D>
 HWY_INLINE void stream(D d, Vector<D> v, BFloat16* p) {
   const hn::Rebind<uint16_t, D> d16;
-  hn::Stream(round_to_bfloat16(d, v), d16, reinterpret_cast<uint16_t*>(p));
+  if constexpr (kStreamsHalves<D>) {
+    hn::Stream(round_to_bfloat16(d, v), d16, reinterpret_cast<uint16_t*>(p));
+  } else {
+    store(d, v, p);
+  }
 }
 template <class D>
-HWY_INLINE void stream(D, Vector<D> v, Float16* p) {
+HWY_INLINE void stream(D d, Vector<D> v, Float16* p) {
   const hn::Rebind<hwy::float16_t, D> d16;
   const hn::Rebind<uint16_t, D> du16;
-  hn::Stream(hn::BitCast(du16, hn::DemoteTo(d16, v)), du16, reinterpret_cast<uint16_t*>(p));
+  if constexpr (kStreamsHalves<D>) {
+    hn::Stream(hn::BitCast(du16, hn::DemoteTo(d16, v)), du16, reinterpret_cast<uint16_t*>(p));
+  } else {
+    store(d, v, p);
+  }
 }
 
 // Fewer values than a vector holds, through a buffer: nothing outside the array is touched. Missing lanes are zero.

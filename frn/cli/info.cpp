@@ -1,0 +1,123 @@
+// frn info norms | system: what can be asked for, and what it will run on.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "frn/cli/allocator.h"
+#include "frn/cli/commands.h"
+#include "frn/nn/norm_act_spec.h"
+#include "frn/ops/ops.h"
+
+namespace frn::cli {
+namespace {
+
+using nlohmann::json;
+
+const char* group_rule_name(GroupRule rule) {
+  switch (rule) {
+    case GroupRule::kNone:
+      return "none";
+    case GroupRule::kChannel:
+      return "channel";
+    case GroupRule::kSized:
+      return "sized";
+    case GroupRule::kLayer:
+      return "layer";
+  }
+  return "";
+}
+
+json norms_json() {
+  json norms = json::array();
+  for (const auto& row : norm_table()) {
+    json options = json::array();
+    for (const auto& option : row.options) {
+      json words = json::array();
+      for (const auto word : option.words) words.push_back(word);
+      options.push_back({{"key", option.key}, {"description", option.description}, {"words", words}});
+      if (option.default_value) options.back()["default"] = *option.default_value;
+    }
+    norms.push_back({{"name", row.name},
+                     {"description", row.description},
+                     {"centered", row.centered},
+                     {"group_rule", group_rule_name(row.group_rule)},
+                     {"batch_method", row.batch_method},
+                     {"default_eps", row.default_eps},
+                     {"options", options}});
+  }
+  json activations = json::array();
+  for (const auto& row : activation_table()) {
+    activations.push_back({{"name", row.name},
+                           {"description", row.description},
+                           {"uses_tau", row.uses_tau},
+                           {"uses_kappa", row.uses_kappa}});
+  }
+  return {{"norms", norms}, {"activations", activations}};
+}
+
+void print_norms(bool as_json) {
+  if (as_json) {
+    std::cout << norms_json().dump(2) << "\n";
+    return;
+  }
+  fmt::print("A layer is named norm[(key=value,...)]+activation, for example frn+tlu or gn(groups=32)+relu.\n\nNorms\n");
+  for (const auto& row : norm_table()) {
+    fmt::print("  {:<6}{}\n", row.name, row.description);
+    for (const auto& option : row.options) fmt::print("          {:<12}{}\n", option.key, option.description);
+  }
+  fmt::print("\nActivations\n");
+  for (const auto& row : activation_table()) fmt::print("  {:<12}{}\n", row.name, row.description);
+}
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+void print_system(bool as_json) {
+  const auto list = implementations();
+  const auto chosen = chosen_implementation();
+  if (as_json) {
+    json out{{"frn", FRN_VERSION},
+             {"libtorch", TORCH_VERSION},
+             {"cpu", cpu_name()},
+             {"threads", at::get_num_threads()},
+             {"allocator", allocator_name()},
+             {"chosen", chosen},
+             {"implementations", json::array()}};
+    for (const auto& one : list) out["implementations"].push_back({{"name", one.name}, {"why_not", one.why_not}});
+    std::cout << out.dump(2) << "\n";
+    return;
+  }
+  fmt::print("frn {}, LibTorch {}\ncpu        {}\nthreads    {}\nallocator  {}\n", FRN_VERSION, TORCH_VERSION, cpu_name(),
+             at::get_num_threads(), allocator_name());
+  fmt::print("implementations, best first (FRN_IMPLEMENTATION=name forces one):\n");
+  for (const auto& one : list) {
+    const std::string note = !one.why_not.empty() ? "not here: " + one.why_not : one.name == chosen ? "in use" : "";
+    fmt::print("  {:<11}{}\n", one.name, note);
+  }
+}
+
+}  // namespace
+
+void add_info(CLI::App& program) {
+  auto* info = program.add_subcommand("info", "What can be asked for, and what it will run on");
+  info->require_subcommand(1);
+  const auto add = [info](const char* name, const char* description, void (*print)(bool)) {
+    auto as_json = std::make_shared<bool>(false);
+    auto* command = info->add_subcommand(name, description);
+    command->add_flag("--json", *as_json, "Print JSON");
+    command->callback([as_json, print] { print(*as_json); });
+  };
+  add("norms", "The normalisations and activations that a layer's name is made of", print_norms);
+  add("system", "Versions, processor, threads, and the kernels that fit it", print_system);
+}
+
+}  // namespace frn::cli

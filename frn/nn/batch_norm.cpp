@@ -1,0 +1,104 @@
+#include "frn/nn/batch_norm.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "frn/nn/fail.h"
+
+namespace frn {
+namespace {
+
+std::string shape(const at::Tensor& x) {
+  std::ostringstream out;
+  out << x.sizes();
+  return out.str();
+}
+
+}  // namespace
+
+BatchMethodImpl::BatchMethodImpl(const NormActSpec& spec, int64_t channels)
+    : NormActImpl(spec, channels), eps_(spec.eps()), momentum_(spec.number("momentum").value()) {
+  running_mean = register_buffer("running_mean", torch::zeros({channels}));
+  running_var = register_buffer("running_var", torch::ones({channels}));
+  num_batches_tracked = register_buffer("num_batches_tracked", torch::zeros({}, torch::kInt64));
+}
+
+void BatchMethodImpl::set_virtual_devices(int64_t count) {
+  if (count < 1) {
+    nn::fail("set_virtual_devices", "the number of devices must be at least 1 but is " + std::to_string(count));
+  }
+  virtual_devices_ = count;
+}
+
+void BatchMethodImpl::copy_settings(const NormActImpl& other) {
+  virtual_devices_ = dynamic_cast<const BatchMethodImpl&>(other).virtual_devices_;
+}
+
+void BatchMethodImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  const auto steps = num_batches_tracked.to(device, /*non_blocking=*/false, /*copy=*/true);
+  NormActImpl::to(device, dtype, non_blocking);
+  num_batches_tracked.set_data(steps);
+}
+
+void BatchMethodImpl::to(torch::Dtype dtype, bool non_blocking) {
+  const auto steps = num_batches_tracked.clone();
+  NormActImpl::to(dtype, non_blocking);
+  num_batches_tracked.set_data(steps);
+}
+
+void BatchMethodImpl::check(const at::Tensor& x) const {
+  const auto name = spec().norm().name;
+  if (x.dim() < 2 || x.size(1) != channels()) {
+    nn::fail(name, "x must have shape [N, " + std::to_string(channels()) + ", *] (channels of the layer) but has " +
+                       shape(x));
+  }
+  if (!is_training()) return;
+  if (x.size(0) % virtual_devices_ != 0) {
+    nn::fail(name, "a batch must divide evenly over the " + std::to_string(virtual_devices_) +
+                       " virtual devices but x has shape " + shape(x) + "; drop or fill up the last batch");
+  }
+  if (x.numel() == channels() * virtual_devices_) {
+    nn::fail(name, "training needs more than 1 value per channel" +
+                       std::string(virtual_devices_ > 1 ? " on each virtual device" : "") + " but x has shape " +
+                       shape(x) + "; take more samples per device, eval mode, or a per-sample method such as frn");
+  }
+}
+
+at::Tensor BatchMethodImpl::batch_norm(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift,
+                                       bool training, const at::Tensor& mean, const at::Tensor& var) const {
+  return at::batch_norm(x, scale, shift, defined_or_none(mean), defined_or_none(var), training, momentum_, eps_,
+                        at::globalContext().userEnabledCuDNN());
+}
+
+at::Tensor BatchMethodImpl::train_step(const at::Tensor& x) {
+  if (virtual_devices_ == 1 || x.numel() == 0) return normalise(x, /*updates=*/true);
+  auto parts = x.chunk(virtual_devices_);
+  for (size_t i = parts.size(); i-- > 0;) parts[i] = normalise(parts[i], /*updates=*/i == 0);
+  return at::cat(parts);
+}
+
+at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
+  check(x);
+  if (!is_training()) return activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var));
+  const auto y = train_step(x);
+  num_batches_tracked.add_(1);
+  return activate(y);
+}
+
+at::Tensor BatchNormImpl::normalise(const at::Tensor& x, bool updates) {
+  const auto none = at::Tensor();
+  return batch_norm(x, weight, bias, /*training=*/true, updates ? running_mean : none, updates ? running_var : none);
+}
+
+void set_virtual_devices(torch::nn::Module& model, int64_t count) {
+  model.apply([count](torch::nn::Module& module) {
+    if (auto* method = dynamic_cast<BatchMethodImpl*>(&module)) method->set_virtual_devices(count);
+  });
+}
+
+}  // namespace frn

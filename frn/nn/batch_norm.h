@@ -1,0 +1,66 @@
+// Batch norm, and what all methods with statistics over the batch share: running statistics, their mode, virtual
+// devices.
+#pragma once
+
+#include "frn/nn/norm_act.h"
+
+namespace frn {
+
+// In training y comes from the batch's statistics, which also feed the running ones; in eval mode from the running
+// ones:
+//   y = weight*(x - running_mean)/sqrt(running_var + eps) + bias
+// Buffers and their update are PyTorch's: momentum is the newest batch's share, running_var averages unbiased
+// variances.
+class BatchMethodImpl : public NormActImpl {
+ public:
+  BatchMethodImpl(const NormActSpec& spec, int64_t channels);
+
+  at::Tensor forward(const at::Tensor& x) final;
+
+  // Trains as if so many devices each held an equal part of the batch (samples in order): each part is normalised by
+  // its own statistics, and the running ones follow part 0. A batch that does not divide is an error. Not in the state
+  // dict.
+  void set_virtual_devices(int64_t count);
+  int64_t virtual_devices() const { return virtual_devices_; }
+
+  // As PyTorch's modules in Python do, and unlike those in C++, a change of type leaves the step counter whole.
+  using NormActImpl::to;
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+
+  at::Tensor running_mean;         // [channels], starts at 0
+  at::Tensor running_var;          // [channels], 1
+  at::Tensor num_batches_tracked;  // int64: training steps done
+
+ protected:
+  // y of one part in training, without the activation. The running statistics are as before the step; only when
+  // `updates` may they change, and parts are called in reverse order, so that no later one sees the change.
+  virtual at::Tensor normalise(const at::Tensor& x, bool updates) = 0;
+
+  at::Tensor batch_norm(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift, bool training,
+                        const at::Tensor& mean, const at::Tensor& var) const;
+  void copy_settings(const NormActImpl& other) override;
+
+  double eps_;
+  double momentum_;
+
+ private:
+  void check(const at::Tensor& x) const;
+  at::Tensor train_step(const at::Tensor& x);
+
+  int64_t virtual_devices_ = 1;
+};
+
+// Computes what torch.nn.BatchNorm1d, 2d and 3d do.
+class BatchNormImpl : public BatchMethodImpl {
+ public:
+  using BatchMethodImpl::BatchMethodImpl;
+
+ protected:
+  at::Tensor normalise(const at::Tensor& x, bool updates) override;
+};
+
+// Sets the virtual devices of every batch method in a model; per-sample methods need none.
+void set_virtual_devices(torch::nn::Module& model, int64_t count);
+
+}  // namespace frn

@@ -1,0 +1,48 @@
+#include "frn/nn/per_sample_norm.h"
+
+#include <cmath>
+
+#include "frn/nn/fail.h"
+#include "frn/ops/ops.h"
+
+namespace frn {
+
+void check_per_sample(const NormActSpec& spec) {
+  const auto fail = [&](const char* sentence) { nn::fail("norm_act_spec", sentence + (" in " + spec.to_string())); };
+  if (spec.has("eps_shape") && spec.eps_form() == EpsForm::kFixed) {
+    fail("eps_shape must come with a learned eps, as in (eps=learned,eps_shape=channel), but eps is fixed");
+  }
+  if (spec.has("groups") && spec.has("group_size")) {
+    fail("groups and group_size exclude each other: keep one, but both stand");
+  }
+}
+
+PerSampleNormImpl::PerSampleNormImpl(const NormActSpec& spec, int64_t channels)
+    : NormActImpl(spec, channels), groups_(spec.groups(channels)) {
+  if (spec.eps_form() == EpsForm::kFixed) return;
+  // Both forms start from the same eps.
+  const bool exponential = spec.eps_form() == EpsForm::kLearnedExponential;
+  const double start = exponential ? std::log(kLearnedEpsStart) : kLearnedEpsStart;
+  const auto shape = spec.eps_per_channel() ? std::vector<int64_t>{channels} : std::vector<int64_t>{};
+  eps = register_parameter("eps", torch::full(shape, start));
+}
+
+at::Tensor PerSampleNormImpl::current_eps(const torch::Device& device) {
+  if (!eps.defined()) {
+    // Made anew, not moved: a tensor that went to the meta device has no value to bring back.
+    if (!fixed_eps_.defined() || fixed_eps_.device() != device) {
+      fixed_eps_ = torch::full({}, spec().eps(), torch::dtype(torch::kFloat64).device(device));
+    }
+    return fixed_eps_;
+  }
+  // 16 bits hold eps_l, but not 1e-6 beside 1e-4.
+  const auto wide = eps.scalar_type() == torch::kFloat64 ? eps : eps.to(torch::kFloat32);
+  return (spec().eps_form() == EpsForm::kLearnedExponential ? wide.exp() : wide.abs()) + kEpsFloor;
+}
+
+at::Tensor PerSampleNormImpl::forward(const at::Tensor& x) {
+  return norm_act(x, weight, bias, current_eps(x.device()), defined_or_none(tau), defined_or_none(kappa), groups_,
+                  spec().norm().centered, spec().activation().name);
+}
+
+}  // namespace frn

@@ -1,0 +1,83 @@
+// What holds bit for bit: the same result for any number of threads, alone or in a batch, and whatever the cut of the work.
+#include <gtest/gtest.h>
+
+#include "tests/kernels/truth.h"
+
+namespace frn::kernels {
+namespace {
+
+std::vector<Shape> shapes() { return {{3, 8, 4225}, {1, 2, 17030}, {5, 33, 49}, {1, 4, 40000}, {4, 64, 1}, {2, 6, 1100}}; }
+
+template <typename F>
+void for_each_call(F f) {
+  for (const auto& implementation : implementations()) {
+    if (!implementation.why_not.empty()) continue;
+    for (const auto& shape : shapes()) {
+      for (const int64_t groups : {shape.channels, int64_t{1}}) {
+        for (const auto layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+          for (const auto norm : {Norm::kUncentered, Norm::kCentered}) {
+            SCOPED_TRACE(testing::Message() << implementation.name << " " << shape.samples << "x" << shape.channels << "x"
+                                            << shape.positions << " groups " << groups << " layout "
+                                            << static_cast<int>(layout) << " norm " << static_cast<int>(norm));
+            f(Call{shape, groups, layout, norm, Threshold::kAffine}, implementation);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Determinism, ThreadsDoNotChangeABit) {
+  for_each_call([](Call call, const Implementation& implementation) {
+    const auto in = make_inputs<float>(call);
+    const auto one = run<float>(call, in, implementation);
+    for (const int threads : {2, 3, 7}) {
+      call.threads = threads;
+      const auto many = run<float>(call, in, implementation);
+      EXPECT_EQ(one.z, many.z);
+      EXPECT_EQ(one.dx, many.dx);
+      EXPECT_EQ(one.dgamma, many.dgamma);
+      EXPECT_EQ(one.dbeta, many.dbeta);
+      EXPECT_EQ(one.dtau, many.dtau);
+      EXPECT_EQ(one.dkappa, many.dkappa);
+      EXPECT_EQ(one.deps, many.deps);
+    }
+  });
+}
+
+TEST(Determinism, ASampleIsTheSameAloneAndInABatch) {
+  for_each_call([](Call call, const Implementation& implementation) {
+    call.threads = 2;
+    const auto in = make_inputs<float>(call);
+    const auto batch = run<float>(call, in, implementation);
+    Call alone = call;
+    alone.shape.samples = 1;
+    const auto size = static_cast<std::ptrdiff_t>(alone.size());
+    for (int64_t n = 0; n < call.shape.samples; ++n) {
+      auto part = in;
+      const auto cut = [&](const std::vector<double>& v) { return std::vector<double>(v.begin() + n * size, v.begin() + (n + 1) * size); };
+      part.x = cut(in.x);
+      part.dz = cut(in.dz);
+      const auto single = run<float>(alone, part, implementation);
+      EXPECT_EQ(single.z, cut(batch.z));
+      EXPECT_EQ(single.dx, cut(batch.dx));
+    }
+  });
+}
+
+TEST(Determinism, WritingAroundTheCacheDoesNotChangeABit) {
+  for_each_call([](Call call, const Implementation& implementation) {
+    const auto in = make_inputs<float>(call);
+    const auto usual = run<float>(call, in, implementation);
+    call.stream = true;
+    for (const int64_t misalign : {0, 3}) {
+      call.misalign = misalign;
+      const auto streamed = run<float>(call, in, implementation);
+      EXPECT_EQ(usual.z, streamed.z);
+      EXPECT_EQ(usual.dx, streamed.dx);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace frn::kernels
