@@ -35,7 +35,7 @@ find_package_handle_standard_args(LibTorch
 
 if(LibTorch_FOUND AND NOT TARGET frn::libtorch)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
-  add_library(frn::libtorch INTERFACE IMPORTED GLOBAL)
+  add_library(frn::libtorch INTERFACE IMPORTED)
   # SYSTEM and after our own: LibTorch's headers warn, and its folder also holds copies of other libraries' headers.
   target_include_directories(frn::libtorch SYSTEM INTERFACE
     "${LibTorch_INCLUDE_DIR}" "${LibTorch_INCLUDE_DIR}/torch/csrc/api/include")

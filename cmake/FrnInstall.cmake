@@ -1,1 +1,22 @@
+# `cmake --install`: headers, libraries, the program, and a package for find_package(frn).
+include(CMakePackageConfigHelpers)
 
+set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/frn")
+install(TARGETS frn_core frn_ops frn_nn EXPORT frn_targets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(TARGET frn)
+  install(TARGETS frn RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+install(EXPORT frn_targets NAMESPACE frn:: DESTINATION "${_package_dir}")
+
+# What a program may include: the operators, the modules, and what their headers need.
+install(DIRECTORY frn/core frn/nn DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn" FILES_MATCHING PATTERN "*.h")
+install(FILES frn/ops/ops.h frn/ops/export.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn/ops")
+
+get_filename_component(FRN_PACKAGE_TORCH_DIR "${LibTorch_INCLUDE_DIR}" DIRECTORY)
+set(FRN_PACKAGE_TORCH_VERSION "${LibTorch_VERSION}")
+configure_package_config_file(cmake/frnConfig.cmake.in "${PROJECT_BINARY_DIR}/frnConfig.cmake"
+  INSTALL_DESTINATION "${_package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/frnConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/frnConfig.cmake" "${PROJECT_BINARY_DIR}/frnConfigVersion.cmake"
+  cmake/FindLibTorch.cmake DESTINATION "${_package_dir}")

@@ -7,6 +7,7 @@
 
 #include "frn/cli/allocator.h"
 #include "frn/cli/commands.h"
+#include "frn/cli/complaints.h"
 #include "frn/core/error.h"
 
 int main(int argc, char** argv) {
@@ -18,6 +19,10 @@ int main(int argc, char** argv) {
   frn::cli::add_bench(program);
   frn::cli::add_info(program);
   frn::cli::add_study(program);
+  if (const auto complaint = frn::cli::find_unknown(program, {argv + 1, argv + argc})) {
+    fmt::print(stderr, "frn: {}\n", *complaint);
+    return 2;
+  }
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

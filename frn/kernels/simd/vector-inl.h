@@ -52,6 +52,9 @@ HWY_INLINE Vector<D> load(D d, const Float16* p) {
   return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
 }
 
+// SSE4 has no conversion to float16, and Highway's stand-in for it truncates.
+inline constexpr bool kConvertsToHalf = HWY_TARGET != HWY_SSE4;
+
 // Highway truncates to bfloat16; PyTorch rounds to nearest even, and keeps NaN a NaN.
 template <class D>
 HWY_INLINE auto round_to_bfloat16(D, Vector<D> v) {
@@ -81,9 +84,15 @@ HWY_INLINE void store(D d, Vector<D> v, BFloat16* p) {
   hn::StoreU(round_to_bfloat16(d, v), d16, reinterpret_cast<uint16_t*>(p));
 }
 template <class D>
-HWY_INLINE void store(D, Vector<D> v, Float16* p) {
-  const hn::Rebind<hwy::float16_t, D> d16;
-  hn::StoreU(hn::DemoteTo(d16, v), d16, reinterpret_cast<hwy::float16_t*>(p));
+HWY_INLINE void store(D d, Vector<D> v, Float16* p) {
+  if constexpr (kConvertsToHalf) {
+    const hn::Rebind<hwy::float16_t, D> d16;
+    hn::StoreU(hn::DemoteTo(d16, v), d16, reinterpret_cast<hwy::float16_t*>(p));
+  } else {
+    HWY_ALIGN float buffer[kMaxLanes<D>];
+    hn::Store(v, d, buffer);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) from_float(buffer[i], p[i]);
+  }
 }
 
 // A store around the cache; p must be aligned to the vector.

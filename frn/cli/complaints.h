@@ -1,0 +1,14 @@
+// Better words for a mistyped command line: what is unknown, and the nearest thing that is known.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace frn::cli {
+
+// A sentence when a word names no subcommand or an option is not the subcommand's; none when all are known.
+std::optional<std::string> find_unknown(const CLI::App& program, const std::vector<std::string>& arguments);
+
+}  // namespace frn::cli

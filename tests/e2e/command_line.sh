@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Types commands as a person would and checks what they print and how they end. Usage: command_line.sh path/to/frn
+set -uo pipefail
+frn=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+# expect CODE PATTERN COMMAND...: the exit code (0, or "bad" for any other) and a pattern in what it prints.
+expect() {
+  local code=$1 pattern=$2 output status
+  shift 2
+  output=$("$@" 2>&1)
+  status=$?
+  if { [[ $code == 0 ]] && ((status != 0)); } || { [[ $code == bad ]] && ((status == 0)); } ||
+    ! grep -qE -- "$pattern" <<<"$output"; then
+    printf 'FAILED: %s\n  exit %d, wanted %s and "%s"; it printed:\n%s\n' "$*" "$status" "$code" "$pattern" "$output"
+    failures=$((failures + 1))
+  fi
+}
+
+expect 0 '^frn [0-9]' "$frn" --version
+expect 0 'bench' "$frn" --help
+expect 0 'kernels' "$frn" bench --help
+expect bad "unknown command 'benhc'.*did you mean 'bench'" "$frn" benhc
+expect bad "unknown command 'bench kernls'.*did you mean 'kernels'" "$frn" bench kernls
+expect bad "unknown option '--thread'.*did you mean '--threads'" "$frn" bench kernels --thread 2
+expect bad 'float64' "$frn" bench kernels --types float64
+expect bad 'figure-epsilon' "$frn" study table9
+expect bad '--list' "$frn" study
+expect 0 'figure-epsilon' "$frn" study --list
+expect 0 'affine_tlu' "$frn" info norms
+expect 0 '"name": "frn"' "$frn" info norms --json
+expect 0 'in use' "$frn" info system
+expect 0 'reference +in use' env FRN_IMPLEMENTATION=reference "$frn" info system
+expect bad "FRN_IMPLEMENTATION must be one of .*reference.*'refrence'.*did you mean 'reference'" \
+  env FRN_IMPLEMENTATION=refrence "$frn" info system
+expect 0 'wrote' "$frn" study figure-epsilon --out "$work/a b"
+[[ -s "$work/a b/figure-epsilon.svg" ]] || { echo 'FAILED: no figure'; failures=$((failures + 1)); }
+: >"$work/file"
+expect bad 'cannot make the folder' "$frn" study figure-epsilon --out "$work/file/x"
+expect bad 'gnuplot' env PATH=/nonexistent "$frn" study figure-epsilon --out "$work/none"
+[[ ! -e "$work/none/figure-epsilon.svg" ]] || { echo 'FAILED: half a figure'; failures=$((failures + 1)); }
+expect 0 '2x8x6x5 .*frn\+tlu|2x32x6x5' "$frn" bench kernels --map 2 32 6 5 --seconds 0.001 --threads 1
+expect 0 '"forward_copies"' "$frn" bench kernels --map 2 32 6 5 --seconds 0.001 --threads 1 --types float32 --json
+((failures == 0)) && echo "all commands behaved"
+exit $((failures > 0))
