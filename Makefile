@@ -52,7 +52,7 @@ do-build: $(FOLDER)/build.ninja
 do-test: do-build
 	ctest --preset $(PRESET) -j $(JOBS)
 ifeq ($(PRESET),release)
-	FRN_LIBRARY="$$PWD/build/lib/libfrn_ops.so" PYTHONPATH=python "$(PYTHON)" -m pytest -q tests/parity
+	FRN_LIBRARY="$$PWD/build/lib/libfrn_ops.so" PYTHONPATH=python "$(PYTHON)" -m pytest -q tests/layout tests/parity
 endif
 
 do-bench: do-build

@@ -117,7 +117,8 @@ void print_heading(const Row& row) {
 
 void print_row(const Row& row) {
   fmt::print("{:<16}{:>9.2f}", map_name(row.map), row.copy_seconds * 1e3);
-  for (size_t i = 0; i < row.names.size(); ++i) fmt::print("{:>16}", fmt::format("{:.2f} | {:.2f}", row.forward[i], row.both[i]));
+  for (size_t i = 0; i < row.names.size(); ++i)
+    fmt::print("{:>16}", fmt::format("{:.2f} | {:.2f}", row.forward[i], row.both[i]));
   fmt::print("\n");
   std::cout.flush();
 }
@@ -166,9 +167,12 @@ json to_json(const Row& row) {
                               {"forward_backward_copies", row.both[i]},
                               {"kept_activations", row.kept[i]}};
   }
-  return {{"type", row.type},       {"layout", row.layout},
-          {"threads", row.threads}, {"map", row.map},
-          {"copy_seconds", row.copy_seconds}, {"subjects", subjects}};
+  return {{"type", row.type},
+          {"layout", row.layout},
+          {"threads", row.threads},
+          {"map", row.map},
+          {"copy_seconds", row.copy_seconds},
+          {"subjects", subjects}};
 }
 
 std::vector<std::array<int64_t, 4>> maps_of(const Options& options) {
@@ -234,7 +238,9 @@ void add_bench(CLI::App& program) {
   kernels->add_option("--layouts", options->layouts, "contiguous, channels-last")
       ->delimiter(',')
       ->check(CLI::IsMember({"contiguous", "channels-last"}));
-  kernels->add_option("--threads", options->threads, "Thread counts, e.g. 1,2")->delimiter(',')->check(CLI::Range(1, 1024));
+  kernels->add_option("--threads", options->threads, "Thread counts, e.g. 1,2")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024));
   kernels->add_option("--map", options->map, "One map instead of the network's: N C H W")
       ->expected(4)
       ->check(CLI::PositiveNumber);

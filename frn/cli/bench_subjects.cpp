@@ -17,7 +17,8 @@ at::Tensor parameter(int64_t channels, double value, at::ScalarType type) {
 }
 
 // The paper's listing, operator by operator.
-at::Tensor composed_frn_tlu(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& tau) {
+at::Tensor composed_frn_tlu(const at::Tensor& x, const at::Tensor& gamma, const at::Tensor& beta,
+                            const at::Tensor& tau) {
   const auto nu2 = x.square().mean({2, 3}, /*keepdim=*/true);
   const auto xhat = x * at::rsqrt(nu2 + 1e-6);
   return at::maximum(gamma.view({1, -1, 1, 1}) * xhat + beta.view({1, -1, 1, 1}), tau.view({1, -1, 1, 1}));
@@ -38,13 +39,15 @@ std::vector<Subject> bench_subjects(int64_t channels, at::ScalarType type) {
   const auto running_mean = at::zeros({channels}, at::dtype(wide));
   const auto running_var = at::ones({channels}, at::dtype(wide));
   std::vector<Subject> out;
-  out.push_back({"frn+tlu", [=](const at::Tensor& x) { return frn_tlu(x, gamma, beta, tau, eps); }, {gamma, beta, tau}});
+  out.push_back(
+      {"frn+tlu", [=](const at::Tensor& x) { return frn_tlu(x, gamma, beta, tau, eps); }, {gamma, beta, tau}});
   out.push_back({"composed",
                  [=](const at::Tensor& x) { return composed_frn_tlu(x, gamma_x, beta_x, tau_x); },
                  {gamma_x, beta_x, tau_x}});
   out.push_back({"bn+relu",
                  [=](const at::Tensor& x) {
-                   return at::relu(at::batch_norm(x, gamma, beta, running_mean, running_var, /*training=*/true, 0.1, 1e-5,
+                   return at::relu(at::batch_norm(x, gamma, beta, running_mean, running_var, /*training=*/true, 0.1,
+                                                  1e-5,
                                                   /*cudnn_enabled=*/false));
                  },
                  {gamma, beta}});

@@ -15,8 +15,8 @@ struct Subject {
   std::vector<at::Tensor> parameters;
 };
 
-// frn+tlu (ours), the same composed of ATen's operators, then bn+relu, gn+relu (32 channels a group) and in+relu in ATen.
-// Parameters are float32 for 16-bit x, as under autocast.
+// frn+tlu (ours), the same composed of ATen's operators, then bn+relu, gn+relu (32 channels a group) and in+relu in
+// ATen. Parameters are float32 for 16-bit x, as under autocast.
 std::vector<Subject> bench_subjects(int64_t channels, at::ScalarType type);
 
 // z, then the gradients of x and of the parameters.

@@ -22,7 +22,9 @@ std::string sentence(const std::string& kind, const std::string& where, const st
   return fmt::format("unknown {} '{}{}'{}; known: {}", kind, where, word, suggestion(word, views), join(views));
 }
 
-bool is_option(const std::string& word) { return word.size() > 1 && word[0] == '-' && (std::isalpha(word[1]) || word[1] == '-'); }
+bool is_option(const std::string& word) {
+  return word.size() > 1 && word[0] == '-' && (std::isalpha(word[1]) || word[1] == '-');
+}
 
 }  // namespace
 
@@ -38,7 +40,8 @@ std::optional<std::string> find_unknown(const CLI::App& program, const std::vect
     }
     const auto children = app->get_subcommands([](const CLI::App*) { return true; });
     if (children.empty()) continue;  // an argument or an option's value
-    const auto next = std::find_if(children.begin(), children.end(), [&](const CLI::App* c) { return c->get_name() == word; });
+    const auto next =
+        std::find_if(children.begin(), children.end(), [&](const CLI::App* c) { return c->get_name() == word; });
     if (next == children.end()) {
       std::vector<std::string> names;
       for (const auto* child : children) names.push_back(child->get_name());

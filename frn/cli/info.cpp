@@ -31,6 +31,18 @@ const char* group_rule_name(GroupRule rule) {
   return "";
 }
 
+const char* number_kind_name(NumberKind kind) {
+  switch (kind) {
+    case NumberKind::kNone:
+      return "none";
+    case NumberKind::kReal:
+      return "real";
+    case NumberKind::kInteger:
+      return "integer";
+  }
+  return "";
+}
+
 json norms_json() {
   json norms = json::array();
   for (const auto& row : norm_table()) {
@@ -38,7 +50,12 @@ json norms_json() {
     for (const auto& option : row.options) {
       json words = json::array();
       for (const auto word : option.words) words.push_back(word);
-      options.push_back({{"key", option.key}, {"description", option.description}, {"words", words}});
+      options.push_back({{"key", option.key},
+                         {"description", option.description},
+                         {"kind", number_kind_name(option.kind)},
+                         {"min", option.min},
+                         {"max", option.max},
+                         {"words", words}});
       if (option.default_value) options.back()["default"] = *option.default_value;
     }
     norms.push_back({{"name", row.name},
@@ -64,7 +81,8 @@ void print_norms(bool as_json) {
     std::cout << norms_json().dump(2) << "\n";
     return;
   }
-  fmt::print("A layer is named norm[(key=value,...)]+activation, for example frn+tlu or gn(groups=32)+relu.\n\nNorms\n");
+  fmt::print(
+      "A layer is named norm[(key=value,...)]+activation, for example frn+tlu or gn(groups=32)+relu.\n\nNorms\n");
   for (const auto& row : norm_table()) {
     fmt::print("  {:<6}{}\n", row.name, row.description);
     for (const auto& option : row.options) fmt::print("          {:<12}{}\n", option.key, option.description);
@@ -96,8 +114,8 @@ void print_system(bool as_json) {
     std::cout << out.dump(2) << "\n";
     return;
   }
-  fmt::print("frn {}, LibTorch {}\ncpu        {}\nthreads    {}\nallocator  {}\n", FRN_VERSION, TORCH_VERSION, cpu_name(),
-             at::get_num_threads(), allocator_name());
+  fmt::print("frn {}, LibTorch {}\ncpu        {}\nthreads    {}\nallocator  {}\n", FRN_VERSION, TORCH_VERSION,
+             cpu_name(), at::get_num_threads(), allocator_name());
   fmt::print("implementations, best first (FRN_IMPLEMENTATION=name forces one):\n");
   for (const auto& one : list) {
     const std::string note = !one.why_not.empty() ? "not here: " + one.why_not : one.name == chosen ? "in use" : "";

@@ -1,5 +1,6 @@
 // Runs a whole forward or backward call: cuts it by the plan, calls an implementation's loops, finishes statistics.
-// Threads come in through `parallel(count, f)`, which calls f(begin, end, thread) on disjoint ranges covering [0, count).
+// Threads come in through `parallel(count, f)`, which calls f(begin, end, thread) on disjoint ranges covering [0,
+// count).
 #pragma once
 
 #include "frn/kernels/statistics.h"
@@ -69,7 +70,8 @@ class Driver {
     }
     for_each_sample([&](GroupRange range, const ChannelArrays<A>& arrays) { spread_statistics(p_, range, arrays); });
     sum_split(parallel, kGradientSums, sum_pass_of);
-    for_each_sample([&](GroupRange range, const ChannelArrays<A>& arrays) { finish_gradients(p, loops_, range, arrays); });
+    for_each_sample(
+        [&](GroupRange range, const ChannelArrays<A>& arrays) { finish_gradients(p, loops_, range, arrays); });
     if (p.dx == nullptr) return;
     for_each_piece(parallel, [&](const Piece& piece, int64_t) { write(piece, sample_arrays(piece.sample), 0); });
   }

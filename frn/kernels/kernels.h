@@ -1,26 +1,27 @@
 // kernels/ holds the formulas of the paper (sections 3.1 to 3.4) and the loops that run them: plain C++ and SIMD.
 // Nothing here includes torch, starts a thread or allocates; callers bring memory and, through driver.h, threads.
 //
-//   d = x - mean    xhat = rstd*d    y = slope*d + beta, slope = gamma*rstd    z = y where y >= t, else t,  t = kappa*y + tau
+//   d = x - mean    xhat = rstd*d    y = slope*d + beta, slope = gamma*rstd    z = y where y >= t, else t,  t = kappa*y
+//   + tau
 //
 // An implementation is a table of loops over a patch: some channels of one sample, over some positions of their maps.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "frn/kernels/types.h"
 
 namespace frn::kernels {
 
 // Channels x positions of one sample. `stride` is the distance between maps (contiguous) or rows (channels-last).
+// `sample_bytes`, of the whole sample, tells whether a second pass will find it in the core's own cache.
 struct Extent {
   int64_t channels;
   int64_t positions;
   int64_t stride;
+  int64_t sample_bytes;
 };
 
 // Per-channel numbers of a patch, one array each, starting at the patch's first channel: mean only for centered norms,
@@ -53,8 +54,9 @@ struct ChannelGradients {
   A* shift;
 };
 
-// The loops of one implementation for one element type and layout. Sums come out in double, one per channel, overwriting;
-// the order of additions depends on the patch alone. `stream` writes around the cache, for results larger than it.
+// The loops of one implementation for one element type and layout. Sums come out in double, one per channel,
+// overwriting; the order of additions depends on the patch alone. `stream` writes around the cache, for results larger
+// than it.
 template <typename T>
 struct Loops {
   using A = Accumulate<T>;
@@ -110,7 +112,8 @@ std::span<const Implementation> implementations();
 // Throws frn::Error for a name that is unknown or that this machine cannot run.
 const Implementation& chosen_implementation();
 
-// Forces one by name for the whole process; an empty name goes back to the default. Throws like chosen_implementation().
+// Forces one by name for the whole process; an empty name goes back to the default. Throws like
+// chosen_implementation().
 void force_implementation(std::string_view name);
 
 }  // namespace frn::kernels

@@ -40,7 +40,8 @@ struct Problem {
                                          : (sample * positions + position) * channels + channel;
   }
   Extent extent(int64_t patch_channels, int64_t patch_positions) const {
-    return {patch_channels, patch_positions, layout == Layout::kContiguous ? positions : channels};
+    return {patch_channels, patch_positions, layout == Layout::kContiguous ? positions : channels,
+            channels * positions * static_cast<int64_t>(sizeof(T))};
   }
 };
 
@@ -49,7 +50,8 @@ struct ForwardProblem : Problem<T> {
   T* z = nullptr;
 };
 
-// Rows of `partials` [samples][kPartialRows][channels]: each sample's share of the parameters' gradients; eps's by group.
+// Rows of `partials` [samples][kPartialRows][channels]: each sample's share of the parameters' gradients; eps's by
+// group.
 enum Partial : int { kPartialBeta, kPartialGamma, kPartialTau, kPartialKappa, kPartialEps, kPartialRows };
 
 template <typename T>
@@ -84,7 +86,8 @@ Plan make_plan(const Problem<T>& p, int inputs, int threads) {
   plan.segments = std::max<int64_t>(1, (p.positions + plan.segment - 1) / plan.segment);
   const int64_t group_bytes = p.group_channels() * p.positions * inputs * static_cast<int64_t>(sizeof(T));
   // Channels-last rows interleave the channels: cutting them would read part of each cache line.
-  plan.unit_groups = contiguous ? std::clamp<int64_t>(kUnitBytes / std::max<int64_t>(group_bytes, 1), 1, p.groups) : p.groups;
+  plan.unit_groups =
+      contiguous ? std::clamp<int64_t>(kUnitBytes / std::max<int64_t>(group_bytes, 1), 1, p.groups) : p.groups;
   plan.units_per_sample = (p.groups + plan.unit_groups - 1) / plan.unit_groups;
   const int64_t units = p.samples * plan.units_per_sample;
   const int64_t elements = p.samples * p.channels * p.positions;

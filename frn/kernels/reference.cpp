@@ -1,4 +1,5 @@
-// The scalar reference: the formulas as they stand, one value at a time, sums in double. Last in the list; runs anywhere.
+// The scalar reference: the formulas as they stand, one value at a time, sums in double. Last in the list; runs
+// anywhere.
 #include "frn/kernels/reference.h"
 
 #include <cmath>

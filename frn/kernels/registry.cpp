@@ -33,8 +33,8 @@ std::vector<Implementation> make_list() {
     list.push_back({candidate.name, runs ? std::string_view() : candidate.why_not, f32.*member_f32, f64.*member_f64,
                     bf16.*member_bf16, f16.*member_f16});
   };
-  add({"avx512", HWY_AVX3, "this CPU or its operating system has no AVX-512 (F, BW, CD, DQ, VL)"}, &SimdLoops<float>::avx512,
-      &SimdLoops<double>::avx512, &SimdLoops<BFloat16>::avx512, &SimdLoops<Float16>::avx512);
+  add({"avx512", HWY_AVX3, "this CPU or its operating system has no AVX-512 (F, BW, CD, DQ, VL)"},
+      &SimdLoops<float>::avx512, &SimdLoops<double>::avx512, &SimdLoops<BFloat16>::avx512, &SimdLoops<Float16>::avx512);
   add({"avx2", HWY_AVX2, "this CPU or its operating system has no AVX2, FMA and F16C"}, &SimdLoops<float>::avx2,
       &SimdLoops<double>::avx2, &SimdLoops<BFloat16>::avx2, &SimdLoops<Float16>::avx2);
   add({"sse4", HWY_SSE4, "this CPU has no SSE4.2"}, &SimdLoops<float>::sse4, &SimdLoops<double>::sse4,

@@ -35,7 +35,8 @@ double sum_group_in_double(const Problem<T>& p, int64_t sample, int64_t group, b
 }
 
 // Adds up the channels of each group; in place when a group is one channel.
-inline const double* sum_groups(int64_t groups, int64_t group_channels, const double* channel_sums, double* group_sums) {
+inline const double* sum_groups(int64_t groups, int64_t group_channels, const double* channel_sums,
+                                double* group_sums) {
   if (group_channels == 1) return channel_sums;
   for (int64_t g = 0; g < groups; ++g) {
     double total = 0;
@@ -70,7 +71,8 @@ void finish_mean(const Problem<T>& p, GroupRange range, const ChannelArrays<Accu
   auto* const mean = p.mean + range.sample * p.groups + range.begin;
   for (int64_t g = 0; g < range.count(); ++g) {
     double total = sums[g];
-    if (!std::isfinite(total)) [[unlikely]] total = sum_group_in_double(p, range.sample, range.begin + g, false, 0.0);
+    if (!std::isfinite(total)) [[unlikely]]
+      total = sum_group_in_double(p, range.sample, range.begin + g, false, 0.0);
     mean[g] = static_cast<Accumulate<T>>(total / p.group_size());
     std::fill_n(arrays.mean + g * p.group_channels(), p.group_channels(), mean[g]);
   }
@@ -88,7 +90,8 @@ void finish_rstd(const Problem<T>& p, const Loops<T>& loops, GroupRange range,
     for (int64_t g = 0; g < range.count(); ++g) {
       if (std::isfinite(sums[g])) continue;
       const int64_t group = range.begin + g;
-      const double mean = p.norm == Norm::kCentered ? static_cast<double>(p.mean[range.sample * p.groups + group]) : 0.0;
+      const double mean =
+          p.norm == Norm::kCentered ? static_cast<double>(p.mean[range.sample * p.groups + group]) : 0.0;
       const double nu2 = sum_group_in_double(p, range.sample, group, true, mean) * scale;
       rstd[g] = static_cast<Accumulate<T>>(1.0 / std::sqrt(nu2 + p.eps_of(group)));
     }

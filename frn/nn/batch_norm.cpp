@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "frn/nn/fail.h"
+#include "frn/core/error.h"
 
 namespace frn {
 namespace {
@@ -30,7 +30,7 @@ BatchMethodImpl::BatchMethodImpl(const NormActSpec& spec, int64_t channels)
 
 void BatchMethodImpl::set_virtual_devices(int64_t count) {
   if (count < 1) {
-    nn::fail("set_virtual_devices", "the number of devices must be at least 1 but is " + std::to_string(count));
+    throw Error("set_virtual_devices", "the number of devices must be at least 1 but is " + std::to_string(count));
   }
   virtual_devices_ = count;
 }
@@ -54,18 +54,18 @@ void BatchMethodImpl::to(torch::Dtype dtype, bool non_blocking) {
 void BatchMethodImpl::check(const at::Tensor& x) const {
   const auto name = spec().norm().name;
   if (x.dim() < 2 || x.size(1) != channels()) {
-    nn::fail(name, "x must have shape [N, " + std::to_string(channels()) + ", *] (channels of the layer) but has " +
-                       shape(x));
+    throw Error(name, "x must have shape [N, " + std::to_string(channels()) + ", *] (channels of the layer) but has " +
+                          shape(x));
   }
   if (!is_training()) return;
   if (x.size(0) % virtual_devices_ != 0) {
-    nn::fail(name, "a batch must divide evenly over the " + std::to_string(virtual_devices_) +
-                       " virtual devices but x has shape " + shape(x) + "; drop or fill up the last batch");
+    throw Error(name, "a batch must divide evenly over the " + std::to_string(virtual_devices_) +
+                          " virtual devices but x has shape " + shape(x) + "; drop or fill up the last batch");
   }
   if (x.numel() == channels() * virtual_devices_) {
-    nn::fail(name, "training needs more than 1 value per channel" +
-                       std::string(virtual_devices_ > 1 ? " on each virtual device" : "") + " but x has shape " +
-                       shape(x) + "; take more samples per device, eval mode, or a per-sample method such as frn");
+    throw Error(name, "training needs more than 1 value per channel" +
+                          std::string(virtual_devices_ > 1 ? " on each virtual device" : "") + " but x has shape " +
+                          shape(x) + "; take more samples per device, eval mode, or a per-sample method such as frn");
   }
 }
 

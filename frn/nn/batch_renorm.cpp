@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "frn/nn/fail.h"
+#include "frn/core/error.h"
 
 namespace frn {
 namespace {
@@ -23,8 +23,8 @@ void check_batch_renorm(const NormActSpec& spec) {
   const int64_t warmup = whole(spec, "warmup");
   for (const auto* key : {"r_end", "d_end"}) {
     if (whole(spec, key) >= warmup) continue;
-    nn::fail("norm_act_spec", std::string(key) + " of 'brn' must be at least warmup, " + std::to_string(warmup) +
-                                  ", but is " + std::to_string(whole(spec, key)) + "; give warmup, r_end and d_end");
+    throw Error("norm_act_spec", std::string(key) + " of 'brn' must be at least warmup, " + std::to_string(warmup) +
+                                     ", but is " + std::to_string(whole(spec, key)) + "; give warmup, r_end and d_end");
   }
 }
 

@@ -5,9 +5,9 @@
 #include <ostream>
 #include <utility>
 
+#include "frn/core/error.h"
 #include "frn/nn/batch_norm.h"
 #include "frn/nn/batch_renorm.h"
-#include "frn/nn/fail.h"
 #include "frn/nn/per_sample_norm.h"
 #include "frn/ops/ops.h"
 
@@ -114,7 +114,7 @@ std::span<const NormRow> norm_table() { return kNorms; }
 
 NormAct NormActSpec::make(int64_t channels) const {
   if (channels < 1) {
-    nn::fail(to_string(), "a layer must have at least 1 channel but is asked for " + std::to_string(channels));
+    throw Error(to_string(), "a layer must have at least 1 channel but is asked for " + std::to_string(channels));
   }
   return norm_->make(*this, channels);
 }
@@ -169,9 +169,9 @@ std::shared_ptr<torch::nn::Module> NormActImpl::clone(const std::optional<torch:
 void NormActImpl::clone_(Module& other, const std::optional<torch::Device>& device) {
   const auto* source = dynamic_cast<const NormActImpl*>(&other);
   if (source == nullptr || source->channels_ != channels_ || !(source->spec_ == spec_)) {
-    nn::fail("clone", "a " + spec_.to_string() + " layer of " + std::to_string(channels_) +
-                          " channels must be copied from one like it but the module comes from " + other.name() +
-                          "; make the same layers in reset() as in the constructor");
+    throw Error("clone", "a " + spec_.to_string() + " layer of " + std::to_string(channels_) +
+                             " channels must be copied from one like it but the module comes from " + other.name() +
+                             "; make the same layers in reset() as in the constructor");
   }
   copy_from(*source, device);
 }

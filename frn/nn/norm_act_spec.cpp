@@ -9,7 +9,6 @@
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
-#include "frn/nn/fail.h"
 
 namespace frn {
 namespace {
@@ -25,7 +24,7 @@ constexpr std::array<ActivationRow, 5> kActivations{{
     {"affine_tlu", "max(y, kappa*y + tau), both learned per channel", true, true},
 }};
 
-[[noreturn]] void fail(const std::string& sentence) { nn::fail(kOperation, sentence); }
+[[noreturn]] void fail(const std::string& sentence) { throw Error(kOperation, sentence); }
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
@@ -129,8 +128,6 @@ Parts split(std::string_view text) {
 }
 
 }  // namespace
-
-void nn::fail(std::string_view operation, const std::string& sentence) { throw Error(operation, sentence); }
 
 std::span<const ActivationRow> activation_table() { return kActivations; }
 

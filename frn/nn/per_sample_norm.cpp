@@ -2,13 +2,13 @@
 
 #include <cmath>
 
-#include "frn/nn/fail.h"
+#include "frn/core/error.h"
 #include "frn/ops/ops.h"
 
 namespace frn {
 
 void check_per_sample(const NormActSpec& spec) {
-  const auto fail = [&](const char* sentence) { nn::fail("norm_act_spec", sentence + (" in " + spec.to_string())); };
+  const auto fail = [&](const char* sentence) { throw Error("norm_act_spec", sentence + (" in " + spec.to_string())); };
   if (spec.has("eps_shape") && spec.eps_form() == EpsForm::kFixed) {
     fail("eps_shape must come with a learned eps, as in (eps=learned,eps_shape=channel), but eps is fixed");
   }

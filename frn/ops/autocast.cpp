@@ -9,7 +9,8 @@ namespace frn::ops {
 namespace {
 
 OptionalTensor fit(const OptionalTensor& parameter, const at::Tensor& x) {
-  if (!parameter || parameter->scalar_type() == x.scalar_type() || parameter->scalar_type() == at::kFloat) return parameter;
+  if (!parameter || parameter->scalar_type() == x.scalar_type() || parameter->scalar_type() == at::kFloat)
+    return parameter;
   return parameter->to(at::kFloat);
 }
 
@@ -19,15 +20,16 @@ c10::impl::ExcludeDispatchKeyGuard below_autocast() {
 }
 
 template <c10::DeviceType kDevice>
-at::Tensor norm_act(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
-                    const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered,
-                    std::string_view activation) {
+at::Tensor norm_act(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                    const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups,
+                    bool centered, std::string_view activation) {
   const auto guard = below_autocast<kDevice>();
   return call_norm_act(x, fit(weight, x), fit(bias, x), eps, fit(tau, x), fit(kappa, x), groups, centered, activation);
 }
 
 template <c10::DeviceType kDevice>
-at::Tensor act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa, std::string_view activation) {
+at::Tensor act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+               std::string_view activation) {
   const auto guard = below_autocast<kDevice>();
   return call_act(y, fit(tau, y), fit(kappa, y), activation);
 }

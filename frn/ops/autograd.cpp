@@ -1,6 +1,6 @@
-// The Autograd key. Only x and the statistics of its groups are kept for backward (and the parameters, which exist anyway).
-// First derivatives run the fused kernels; when a graph of them is asked for, the composite formulas, which ATen can
-// differentiate again.
+// The Autograd key. Only x and the statistics of its groups are kept for backward (and the parameters, which exist
+// anyway). First derivatives run the fused kernels; when a graph of them is asked for, the composite formulas, which
+// ATen can differentiate again.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -68,14 +68,12 @@ struct NormAct : torch::autograd::Function<NormAct> {
     const auto kappa = if_defined(saved[kKappa]);
     constexpr size_t kArguments = 9;
     if (at::GradMode::is_enabled()) {
-      const NormActArguments a{saved[kX], weight, bias,     saved[kEps],
-                               tau,       kappa,  groups,   centered,
-                               parse_activation("norm_act", activation)};
+      const NormActArguments a{
+          saved[kX], weight, bias, saved[kEps], tau, kappa, groups, centered, parse_activation("norm_act", activation)};
       return only_needed(composite_backward(a, dz, needs), needs, kArguments);
     }
-    const auto [dx, dweight, dbias, deps, dtau, dkappa] =
-        call_norm_act_backward(dz, saved[kX], saved[6], saved[7], weight, bias, saved[kEps], tau, kappa, groups, centered,
-                               activation, needs);
+    const auto [dx, dweight, dbias, deps, dtau, dkappa] = call_norm_act_backward(
+        dz, saved[kX], saved[6], saved[7], weight, bias, saved[kEps], tau, kappa, groups, centered, activation, needs);
     return only_needed(Gradients{dx, dweight, dbias, deps, dtau, dkappa}, needs, kArguments);
   }
 };
@@ -106,8 +104,8 @@ struct Act : torch::autograd::Function<Act> {
 };
 
 at::Tensor norm_act_autograd(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                             const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups,
-                             bool centered, std::string_view activation) {
+                             const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
+                             int64_t groups, bool centered, std::string_view activation) {
   return NormAct::apply(x, weight, bias, eps, tau, kappa, groups, centered, std::string(activation));
 }
 
@@ -123,8 +121,8 @@ at::Tensor norm_act_plain(const at::Tensor& x, const OptionalTensor& weight, con
   return std::get<0>(call_norm_act_forward(x, weight, bias, eps, tau, kappa, groups, centered, activation));
 }
 
-at::Tensor frn_tlu_composed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& tau,
-                            const at::Tensor& eps) {
+at::Tensor frn_tlu_composed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                            const at::Tensor& tau, const at::Tensor& eps) {
   TORCH_CHECK(x.dim() >= 2, "[frn_tlu] x must have shape [N, C, *] with at least 2 dimensions but has ", x.sizes());
   return call_norm_act(x, weight, bias, eps.abs(), tau, std::nullopt, x.size(1), false, "tlu");
 }

@@ -23,13 +23,16 @@ bool supported(at::ScalarType type) {
 }
 
 void check_input(const char* operation, const char* name, const at::Tensor& x) {
-  TORCH_CHECK(x.layout() == at::kStrided, "[", operation, "] ", name, " must be a dense tensor but has layout ", x.layout(),
-              "; call .to_dense() first");
-  TORCH_CHECK(x.dim() >= 2, "[", operation, "] ", name, " must have shape [N, C, *] with at least 2 dimensions but has ",
-              x.sizes(), "; add the batch dimension with .unsqueeze(0)");
+  TORCH_CHECK(x.layout() == at::kStrided, "[", operation, "] ", name, " must be a dense tensor but has layout ",
+              x.layout(), "; call .to_dense() first");
+  TORCH_CHECK(x.dim() >= 2, "[", operation, "] ", name,
+              " must have shape [N, C, *] with at least 2 dimensions but has ", x.sizes(),
+              "; add the batch dimension with .unsqueeze(0)");
   TORCH_CHECK_TYPE(supported(x.scalar_type()), "[", operation, "] ", name,
-                   " must be float32, float64, bfloat16 or float16 but is ", x.scalar_type(), "; convert it with .to()");
-  TORCH_CHECK(x.sym_size(1) > 0, "[", operation, "] ", name, " must have at least one channel but has shape ", x.sizes());
+                   " must be float32, float64, bfloat16 or float16 but is ", x.scalar_type(),
+                   "; convert it with .to()");
+  TORCH_CHECK(x.sym_size(1) > 0, "[", operation, "] ", name, " must have at least one channel but has shape ",
+              x.sizes());
 }
 
 void check_device_and_type(const char* operation, const char* name, const at::Tensor& parameter, const at::Tensor& x) {
@@ -43,14 +46,15 @@ void check_device_and_type(const char* operation, const char* name, const at::Te
 void check_parameter(const char* operation, const char* name, const OptionalTensor& parameter, const at::Tensor& x) {
   if (!parameter.has_value()) return;
   TORCH_CHECK(parameter->dim() == 1 && parameter->sym_size(0) == x.sym_size(1), "[", operation, "] ", name,
-              " must have shape [", x.sym_size(1), "] (channels of x ", x.sym_sizes(), ") but has ", parameter->sym_sizes());
+              " must have shape [", x.sym_size(1), "] (channels of x ", x.sym_sizes(), ") but has ",
+              parameter->sym_sizes());
   check_device_and_type(operation, name, *parameter, x);
 }
 
 void check_activation_parameter(const char* operation, const char* name, std::string_view activation, bool used,
                                 const OptionalTensor& parameter, const at::Tensor& x) {
-  TORCH_CHECK(!used || parameter.has_value(), "[", operation, "] activation '", activation, "' needs ", name, " of shape [",
-              x.sym_size(1), "] but got none; pass it or choose another activation");
+  TORCH_CHECK(!used || parameter.has_value(), "[", operation, "] activation '", activation, "' needs ", name,
+              " of shape [", x.sym_size(1), "] but got none; pass it or choose another activation");
   TORCH_CHECK(used || !parameter.has_value(), "[", operation, "] activation '", activation, "' takes no ", name,
               " but got one; leave it out or choose another activation");
   check_parameter(operation, name, parameter, x);
@@ -80,13 +84,14 @@ NormActArguments check_norm_act(const at::Tensor& x, const OptionalTensor& weigh
                     x.sym_sizes(), " but is ", groups);
   check_parameter(op, "weight", weight, x);
   check_parameter(op, "bias", bias, x);
-  TORCH_CHECK(eps.sym_numel() == 1 || (eps.dim() == 1 && eps.sym_size(0) == channels), "[norm_act] eps must be one number or have shape [",
-              channels, "] (channels of x ", x.sym_sizes(), ") but has ", eps.sym_sizes());
+  TORCH_CHECK(eps.sym_numel() == 1 || (eps.dim() == 1 && eps.sym_size(0) == channels),
+              "[norm_act] eps must be one number or have shape [", channels, "] (channels of x ", x.sym_sizes(),
+              ") but has ", eps.sym_sizes());
   TORCH_CHECK(eps.sym_numel() == 1 || channels == groups,
               "[norm_act] eps must be one number when a group has more than one channel (", channels, " channels in ",
               groups, " groups) but has shape ", eps.sym_sizes());
-  TORCH_CHECK(eps.device() == x.device(), "[norm_act] eps must be on x's device ", x.device(), " but is on ", eps.device(),
-              "; move the module with .to()");
+  TORCH_CHECK(eps.device() == x.device(), "[norm_act] eps must be on x's device ", x.device(), " but is on ",
+              eps.device(), "; move the module with .to()");
   TORCH_CHECK_TYPE(supported(eps.scalar_type()), "[norm_act] eps must be a floating-point number but is ",
                    eps.scalar_type());
   const Activation a = parse_activation(op, activation);

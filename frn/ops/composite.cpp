@@ -64,13 +64,15 @@ Normalised normalise(const NormActArguments& a) {
 }
 
 // kappa*y + tau, or undefined for the identity.
-at::Tensor threshold_of(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa, Activation activation) {
+at::Tensor threshold_of(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+                        Activation activation) {
   if (activation == Activation::kNone) return {};
   auto t = kappa ? per_channel(*kappa, y) * y : at::zeros_like(y);
   return tau ? t + per_channel(*tau, y) : t;
 }
 
-at::Tensor activate(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa, Activation activation) {
+at::Tensor activate(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+                    Activation activation) {
   const auto t = threshold_of(y, tau, kappa, activation);
   return t.defined() ? at::where(y < t, t, y) : y;
 }
@@ -114,23 +116,26 @@ Gradients composite_backward(const NormActArguments& a, const at::Tensor& dz_in,
   if (needs[kWeight] && a.weight) out[kWeight] = sum_to_channels(dy * n.xhat).to(a.weight->scalar_type());
   if (needs[kBias] && a.bias) out[kBias] = sum_to_channels(dy).to(a.bias->scalar_type());
   if (needs[kEps]) {
-    const double size = a.x.numel() == 0 ? 0.0 : static_cast<double>(a.x.numel()) / static_cast<double>(a.x.size(0) * a.groups);
+    const double size =
+        a.x.numel() == 0 ? 0.0 : static_cast<double>(a.x.numel()) / static_cast<double>(a.x.size(0) * a.groups);
     const auto per_group = n.rstd * n.rstd * projection * (-0.5 * size);
-    out[kEps] = (a.eps_per_channel() ? per_group.sum({0, 2}) : per_group.sum().reshape(a.eps.sizes())).to(a.eps.scalar_type());
+    out[kEps] =
+        (a.eps_per_channel() ? per_group.sum({0, 2}) : per_group.sum().reshape(a.eps.sizes())).to(a.eps.scalar_type());
   }
   if (needs[kTau] && a.tau) out[kTau] = sum_to_channels(blocked_dz).to(a.tau->scalar_type());
   if (needs[kKappa] && a.kappa) out[kKappa] = sum_to_channels(blocked_dz * n.y).to(a.kappa->scalar_type());
   return out;
 }
 
-at::Tensor composite_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa, Activation activation) {
+at::Tensor composite_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+                         Activation activation) {
   const auto wide = y.to(accumulate_type(y.scalar_type()));
   return at::empty_like(y).copy_(activate(wide, tau, kappa, activation));
 }
 
-std::array<at::Tensor, 3> composite_act_backward(const at::Tensor& dz_in, const at::Tensor& y_in, const OptionalTensor& tau,
-                                                 const OptionalTensor& kappa, Activation activation,
-                                                 std::array<bool, 3> needs) {
+std::array<at::Tensor, 3> composite_act_backward(const at::Tensor& dz_in, const at::Tensor& y_in,
+                                                 const OptionalTensor& tau, const OptionalTensor& kappa,
+                                                 Activation activation, std::array<bool, 3> needs) {
   const auto y = y_in.to(accumulate_type(y_in.scalar_type()));
   const auto dz = dz_in.to(y.scalar_type());
   const auto [dy, blocked_dz] = activation_gradients(dz, y, tau, kappa, activation);
@@ -146,27 +151,27 @@ std::array<at::Tensor, 3> composite_act_backward(const at::Tensor& dz_in, const 
 // Devices without kernels of their own (CUDA until it has them, MPS, XPU) run the composite form.
 TORCH_LIBRARY_IMPL(frn, CompositeExplicitAutograd, m) {
   using namespace frn::ops;
-  m.impl("_norm_act_forward",
-         [](const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
-            const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation) {
-           auto r = composite_forward(check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation));
-           set_last_implementation("composite");
-           return std::make_tuple(r.z, r.mean, r.rstd);
-         });
-  m.impl("_norm_act_backward",
-         [](const at::Tensor& dz, const at::Tensor& x, const at::Tensor&, const at::Tensor&, const OptionalTensor& weight,
-            const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
-            int64_t groups, bool centered, std::string_view activation, std::array<bool, 6> needs) {
-           const auto g = composite_backward(
-               check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation), dz, needs);
-           const auto get = [&](int i) { return g[i].defined() ? g[i] : at::empty({0}, x.options()); };
-           return std::make_tuple(get(kX), get(kWeight), get(kBias), get(kEps), get(kTau), get(kKappa));
-         });
-  m.impl("_act_forward", [](const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
-                            std::string_view activation) {
+  m.impl("_norm_act_forward", [](const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
+                                 const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
+                                 int64_t groups, bool centered, std::string_view activation) {
+    auto r = composite_forward(check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation));
     set_last_implementation("composite");
-    return composite_act(y, tau, kappa, check_act(y, tau, kappa, activation));
+    return std::make_tuple(r.z, r.mean, r.rstd);
   });
+  m.impl("_norm_act_backward", [](const at::Tensor& dz, const at::Tensor& x, const at::Tensor&, const at::Tensor&,
+                                  const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
+                                  const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered,
+                                  std::string_view activation, std::array<bool, 6> needs) {
+    const auto g =
+        composite_backward(check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation), dz, needs);
+    const auto get = [&](int i) { return g[i].defined() ? g[i] : at::empty({0}, x.options()); };
+    return std::make_tuple(get(kX), get(kWeight), get(kBias), get(kEps), get(kTau), get(kKappa));
+  });
+  m.impl("_act_forward",
+         [](const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa, std::string_view activation) {
+           set_last_implementation("composite");
+           return composite_act(y, tau, kappa, check_act(y, tau, kappa, activation));
+         });
   m.impl("_act_backward", [](const at::Tensor& dz, const at::Tensor& y, const OptionalTensor& tau,
                              const OptionalTensor& kappa, std::string_view activation, std::array<bool, 3> needs) {
     const auto g = composite_act_backward(dz, y, tau, kappa, check_act(y, tau, kappa, activation), needs);

@@ -1,6 +1,6 @@
-// The operators written with ATen's own: the definition of what they compute, and their gradients by the paper's formulas.
-// The truth that the kernels are tested against, the path for devices without a kernel, and, being differentiable, the
-// second derivative.
+// The operators written with ATen's own: the definition of what they compute, and their gradients by the paper's
+// formulas. The truth that the kernels are tested against, the path for devices without a kernel, and, being
+// differentiable, the second derivative.
 #pragma once
 
 #include <array>
@@ -23,7 +23,8 @@ using Gradients = std::array<at::Tensor, kNormActInputs>;
 // Undefined where not needed.
 Gradients composite_backward(const NormActArguments& arguments, const at::Tensor& dz, const Needs& needs);
 
-at::Tensor composite_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa, Activation activation);
+at::Tensor composite_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+                         Activation activation);
 
 // dy, dtau, dkappa.
 std::array<at::Tensor, 3> composite_act_backward(const at::Tensor& dz, const at::Tensor& y, const OptionalTensor& tau,

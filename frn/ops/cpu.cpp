@@ -48,6 +48,12 @@ at::Tensor in_layout(const at::Tensor& t, Layout layout, bool single) {
   return rows_are_contiguous(t) ? t : t.movedim(1, -1).contiguous().movedim(-1, 1);
 }
 
+// A dense x of another order (transposed maps, say) was copied; its results go back to its strides, as Meta promises.
+at::Tensor like_input(const at::Tensor& result, const at::Tensor& x) {
+  if (!x.is_non_overlapping_and_dense() || result.strides() == x.strides()) return result;
+  return at::empty_like(x).copy_(result);
+}
+
 Threshold threshold_kind(Activation activation) {
   switch (activation) {
     case Activation::kNone:
@@ -62,13 +68,18 @@ Threshold threshold_kind(Activation activation) {
   return Threshold::kNone;
 }
 
-// A result that cannot stay in the last-level cache is written around it: the lines need not be read first.
-bool exceeds_cache(size_t bytes) {
+// Whether a result is written around the cache, which saves reading its lines first. It pays when the result would not
+// stay in the last-level cache anyway, and only in whole lines: short contiguous maps start and end inside lines, and
+// half-written lines cost ten times as much (14x14 maps, Zen 4).
+bool worth_streaming(const Laid& x, int64_t positions) {
   static const size_t cache = [] {
     const long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
     return size > 0 ? static_cast<size_t>(size) : size_t{32} << 20;
   }();
-  return bytes > cache / 2;
+  constexpr size_t kLongMap = 2048;  // bytes
+  const size_t bytes = x.tensor.nbytes();
+  if (x.layout == Layout::kChannelsLast) return bytes > cache / 4;
+  return bytes > cache / 2 && static_cast<size_t>(positions) * x.tensor.element_size() >= kLongMap;
 }
 
 struct TorchParallel {
@@ -114,7 +125,7 @@ kernels::Problem<T> describe(const Laid& x, int64_t groups, Norm norm, Threshold
   p.norm = norm;
   p.threshold = threshold;
   p.x = reinterpret_cast<const T*>(x.tensor.const_data_ptr());
-  p.stream = exceeds_cache(x.tensor.nbytes());
+  p.stream = worth_streaming(x, p.positions);
   return p;
 }
 
@@ -193,9 +204,11 @@ auto with_kernel_type(at::ScalarType type, const F& f) {
   }
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(
-    const at::Tensor& x_in, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
-    const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(const at::Tensor& x_in, const OptionalTensor& weight,
+                                                                const OptionalTensor& bias, const at::Tensor& eps,
+                                                                const OptionalTensor& tau, const OptionalTensor& kappa,
+                                                                int64_t groups, bool centered,
+                                                                std::string_view activation) {
   const auto a = check_norm_act(x_in, weight, bias, eps, tau, kappa, groups, centered, activation);
   check_eps_values(eps);
   const auto x = lay_out(x_in);
@@ -212,7 +225,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(
     p.rstd = rstd.template mutable_data_ptr<A>();
     run_forward(p, reinterpret_cast<T*>(z.mutable_data_ptr()));
   });
-  return {z, mean, rstd};
+  return {like_input(z, x_in), mean, rstd};
 }
 
 // Sums a row of the partials over the samples, in double and in the order of the samples.
@@ -224,7 +237,8 @@ at::Tensor sum_over_samples(const at::Tensor& partials, int row, int64_t columns
   auto out = at::empty({columns}, partials.options());
   A* const target = out.mutable_data_ptr<A>();
   constexpr int64_t kBlock = 64;  // columns: whole cache lines of the result per task
-  at::parallel_for(0, (columns + kBlock - 1) / kBlock, std::max<int64_t>(1, kGrain / (kBlock * std::max<int64_t>(samples, 1))),
+  at::parallel_for(0, (columns + kBlock - 1) / kBlock,
+                   std::max<int64_t>(1, kGrain / (kBlock * std::max<int64_t>(samples, 1))),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t block = begin; block < end; ++block) {
                        double totals[kBlock] = {};
@@ -248,8 +262,9 @@ struct Partials {
   at::Tensor memory;
 
   Partials(const Laid& x) {
-    memory = at::empty({x.tensor.size(0), kernels::kPartialRows, x.tensor.size(1)},
-                       x.tensor.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
+    memory = at::empty(
+        {x.tensor.size(0), kernels::kPartialRows, x.tensor.size(1)},
+        x.tensor.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
   }
   at::Tensor gradient(bool needed, const OptionalTensor& parameter, int row) const {
     if (!needed || !parameter) return not_needed(memory);
@@ -270,7 +285,8 @@ at::Tensor zeros_if(bool needed, const OptionalTensor& parameter, const at::Tens
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> norm_act_backward(
     const at::Tensor& dz_in, const at::Tensor& x_in, const at::Tensor& mean, const at::Tensor& rstd,
     const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau,
-    const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation, std::array<bool, 6> needs) {
+    const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation,
+    std::array<bool, 6> needs) {
   const auto a = check_norm_act(x_in, weight, bias, eps, tau, kappa, groups, centered, activation);
   TORCH_CHECK(dz_in.sizes() == x_in.sizes() && dz_in.scalar_type() == x_in.scalar_type(),
               "[norm_act] the gradient of z must have x's shape and type, ", x_in.sizes(), " ", x_in.scalar_type(),
@@ -298,11 +314,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
     const Partials<A> partials(x);
     p.partials = partials.memory.template mutable_data_ptr<A>();
     run_backward(p);
-    return std::make_tuple(dx, partials.gradient(needs[kWeight], weight, kernels::kPartialGamma),
-                           partials.gradient(needs[kBias], bias, kernels::kPartialBeta),
-                           partials.eps_gradient(needs[kEps], a),
-                           partials.gradient(needs[kTau], tau, kernels::kPartialTau),
-                           partials.gradient(needs[kKappa], kappa, kernels::kPartialKappa));
+    return std::make_tuple(
+        needs[kX] ? like_input(dx, x_in) : dx, partials.gradient(needs[kWeight], weight, kernels::kPartialGamma),
+        partials.gradient(needs[kBias], bias, kernels::kPartialBeta), partials.eps_gradient(needs[kEps], a),
+        partials.gradient(needs[kTau], tau, kernels::kPartialTau),
+        partials.gradient(needs[kKappa], kappa, kernels::kPartialKappa));
   });
 }
 
@@ -313,13 +329,14 @@ at::Tensor act_forward(const at::Tensor& y_in, const OptionalTensor& tau, const 
   const auto z = at::empty_like(y.tensor);
   if (y_in.numel() == 0) return z;
   with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {
-    Parameters<kernels::Accumulate<T>> parameters(y_in.size(1), y_in.options().dtype(accumulate_type(y_in.scalar_type())));
+    Parameters<kernels::Accumulate<T>> parameters(y_in.size(1),
+                                                  y_in.options().dtype(accumulate_type(y_in.scalar_type())));
     auto p = describe<T>(y, y_in.size(1), Norm::kIdentity, threshold_kind(kind));
     p.tau = parameters.get(tau, 0);
     p.kappa = parameters.get(kappa, 0);
     run_forward(p, reinterpret_cast<T*>(z.mutable_data_ptr()));
   });
-  return z;
+  return like_input(z, y_in);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz_in, const at::Tensor& y_in,
@@ -327,8 +344,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
                                                             std::string_view activation, std::array<bool, 3> needs) {
   const auto kind = check_act(y_in, tau, kappa, activation);
   TORCH_CHECK(dz_in.sizes() == y_in.sizes() && dz_in.scalar_type() == y_in.scalar_type(),
-              "[act] the gradient of z must have y's shape and type, ", y_in.sizes(), " ", y_in.scalar_type(), ", but has ",
-              dz_in.sizes(), " ", dz_in.scalar_type());
+              "[act] the gradient of z must have y's shape and type, ", y_in.sizes(), " ", y_in.scalar_type(),
+              ", but has ", dz_in.sizes(), " ", dz_in.scalar_type());
   const auto y = lay_out(y_in);
   const auto dy = needs[0] ? at::empty_like(y.tensor) : not_needed(y_in);
   if (y_in.numel() == 0) return {dy, zeros_if(needs[1], tau, y_in), zeros_if(needs[2], kappa, y_in)};
@@ -344,7 +361,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
     const Partials<A> partials(y);
     p.partials = partials.memory.template mutable_data_ptr<A>();
     run_backward(p);
-    return std::make_tuple(dy, partials.gradient(needs[1], tau, kernels::kPartialTau),
+    return std::make_tuple(needs[0] ? like_input(dy, y_in) : dy, partials.gradient(needs[1], tau, kernels::kPartialTau),
                            partials.gradient(needs[2], kappa, kernels::kPartialKappa));
   });
 }

@@ -18,9 +18,11 @@ at::Tensor result_like(const at::Tensor& x) {
   return x.is_non_overlapping_and_dense() ? at::empty_like(x) : at::empty_like(x, x.suggest_memory_format());
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(
-    const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
-    const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(const at::Tensor& x, const OptionalTensor& weight,
+                                                                const OptionalTensor& bias, const at::Tensor& eps,
+                                                                const OptionalTensor& tau, const OptionalTensor& kappa,
+                                                                int64_t groups, bool centered,
+                                                                std::string_view activation) {
   check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation);
   const auto options = x.options().dtype(accumulate_type(x.scalar_type()));
   const auto rstd = at::empty_symint({x.sym_size(0), groups}, options);
@@ -32,8 +34,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
     const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
     int64_t groups, bool centered, std::string_view activation, std::array<bool, 6> needs) {
   check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation);
-  return {needs[0] ? result_like(x) : not_needed(x), like_if(needs[1], weight, x), like_if(needs[2], bias, x),
-          like_if(needs[3], eps, x),                 like_if(needs[4], tau, x),    like_if(needs[5], kappa, x)};
+  return {needs[0] ? result_like(x) : not_needed(x),
+          like_if(needs[1], weight, x),
+          like_if(needs[2], bias, x),
+          like_if(needs[3], eps, x),
+          like_if(needs[4], tau, x),
+          like_if(needs[5], kappa, x)};
 }
 
 at::Tensor act_forward(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,

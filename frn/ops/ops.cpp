@@ -36,20 +36,24 @@ at::Tensor call_frn_tlu(const at::Tensor& x, const at::Tensor& weight, const at:
   static const auto op = handle<decltype(call_frn_tlu)>("frn::frn_tlu");
   return op.call(x, weight, bias, tau, eps);
 }
-at::Tensor call_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa, std::string_view activation) {
+at::Tensor call_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+                    std::string_view activation) {
   static const auto op = handle<decltype(call_act)>("frn::act");
   return op.call(y, tau, kappa, activation);
 }
-std::tuple<at::Tensor, at::Tensor, at::Tensor> call_norm_act_forward(
-    const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
-    const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> call_norm_act_forward(const at::Tensor& x, const OptionalTensor& weight,
+                                                                     const OptionalTensor& bias, const at::Tensor& eps,
+                                                                     const OptionalTensor& tau,
+                                                                     const OptionalTensor& kappa, int64_t groups,
+                                                                     bool centered, std::string_view activation) {
   static const auto op = handle<decltype(call_norm_act_forward)>("frn::_norm_act_forward");
   return op.call(x, weight, bias, eps, tau, kappa, groups, centered, activation);
 }
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> call_norm_act_backward(
-    const at::Tensor& dz, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd, const OptionalTensor& weight,
-    const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
-    int64_t groups, bool centered, std::string_view activation, std::array<bool, 6> needs) {
+    const at::Tensor& dz, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
+    const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau,
+    const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation,
+    std::array<bool, 6> needs) {
   static const auto op = handle<decltype(call_norm_act_backward)>("frn::_norm_act_backward");
   return op.call(dz, x, mean, rstd, weight, bias, eps, tau, kappa, groups, centered, activation, needs);
 }
@@ -60,7 +64,8 @@ at::Tensor call_act_forward(const at::Tensor& y, const OptionalTensor& tau, cons
 }
 std::tuple<at::Tensor, at::Tensor, at::Tensor> call_act_backward(const at::Tensor& dz, const at::Tensor& y,
                                                                  const OptionalTensor& tau, const OptionalTensor& kappa,
-                                                                 std::string_view activation, std::array<bool, 3> needs) {
+                                                                 std::string_view activation,
+                                                                 std::array<bool, 3> needs) {
   static const auto op = handle<decltype(call_act_backward)>("frn::_act_backward");
   return op.call(dz, y, tau, kappa, activation, needs);
 }

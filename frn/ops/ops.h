@@ -1,5 +1,6 @@
-// ops/ registers the fused operators with PyTorch's dispatcher: schemas, checks, and one file per dispatch key (cpu, meta,
-// autocast, autograd), beside the composite form that defines what they compute and serves devices without a kernel.
+// ops/ registers the fused operators with PyTorch's dispatcher: schemas, checks, and one file per dispatch key (cpu,
+// meta, autocast, autograd), beside the composite form that defines what they compute and serves devices without a
+// kernel.
 //
 // For sample n and a group g of channels, over its m values x (section 3.1 of the paper and its relatives):
 //   mu = mean(x) if centered else 0      s2 = mean((x-mu)^2)      xhat = (x-mu)/sqrt(s2+eps)
@@ -18,21 +19,21 @@
 namespace frn {
 
 // x [N, C, *] of rank >= 2, contiguous or channels-last, float32, float64, bfloat16 or float16. weight, bias, tau and
-// kappa are [C], of x's type or float32, on x's device; a missing weight is 1, a missing bias 0. eps > 0 is one number, or
-// [C] when groups == C. activation: none, relu, tlu (needs tau), prelu (needs kappa), affine_tlu (needs both).
-// The result has x's type and layout. Differentiable twice in all tensors.
+// kappa are [C], of x's type or float32, on x's device; a missing weight is 1, a missing bias 0. eps > 0 is one number,
+// or [C] when groups == C. activation: none, relu, tlu (needs tau), prelu (needs kappa), affine_tlu (needs both). The
+// result has x's type and layout. Differentiable twice in all tensors.
 FRN_API at::Tensor norm_act(const at::Tensor& x, const std::optional<at::Tensor>& weight,
                             const std::optional<at::Tensor>& bias, const at::Tensor& eps,
-                            const std::optional<at::Tensor>& tau, const std::optional<at::Tensor>& kappa, int64_t groups,
-                            bool centered, std::string_view activation);
+                            const std::optional<at::Tensor>& tau, const std::optional<at::Tensor>& kappa,
+                            int64_t groups, bool centered, std::string_view activation);
 
 // The paper's listing: max(weight*x/sqrt(mean(x^2) + |eps|) + bias, tau), statistics per sample and channel.
 FRN_API at::Tensor frn_tlu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& tau,
                            const at::Tensor& eps);
 
 // The activation alone, for use after a batch norm or a residual addition.
-FRN_API at::Tensor act(const at::Tensor& y, const std::optional<at::Tensor>& tau, const std::optional<at::Tensor>& kappa,
-                       std::string_view activation);
+FRN_API at::Tensor act(const at::Tensor& y, const std::optional<at::Tensor>& tau,
+                       const std::optional<at::Tensor>& kappa, std::string_view activation);
 
 // The names of `activation`, in the order of the paper's table 5.
 FRN_API const std::vector<std::string_view>& activation_names();

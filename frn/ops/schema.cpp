@@ -5,23 +5,28 @@
 
 TORCH_LIBRARY(frn, m) {
   m.def(
-      "norm_act(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, bool centered, "
+      "norm_act(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, bool "
+      "centered, "
       "str activation) -> Tensor");
   m.def("frn_tlu(Tensor x, Tensor weight, Tensor bias, Tensor tau, Tensor eps) -> Tensor");
   m.def("act(Tensor y, Tensor? tau, Tensor? kappa, str activation) -> Tensor");
 
   // mean and rstd are [N, groups] in the accumulation type; mean is empty unless centered.
   m.def(
-      "_norm_act_forward(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, bool "
+      "_norm_act_forward(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, "
+      "bool "
       "centered, str activation) -> (Tensor z, Tensor mean, Tensor rstd)");
   // needs: x, weight, bias, eps, tau, kappa. A gradient that is not needed comes out with no elements.
   m.def(
-      "_norm_act_backward(Tensor dz, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, Tensor eps, Tensor? "
-      "tau, Tensor? kappa, int groups, bool centered, str activation, bool[6] needs) -> (Tensor dx, Tensor dweight, Tensor "
+      "_norm_act_backward(Tensor dz, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, Tensor eps, "
+      "Tensor? "
+      "tau, Tensor? kappa, int groups, bool centered, str activation, bool[6] needs) -> (Tensor dx, Tensor dweight, "
+      "Tensor "
       "dbias, Tensor deps, Tensor dtau, Tensor dkappa)");
   m.def("_act_forward(Tensor y, Tensor? tau, Tensor? kappa, str activation) -> Tensor");
   m.def(
-      "_act_backward(Tensor dz, Tensor y, Tensor? tau, Tensor? kappa, str activation, bool[3] needs) -> (Tensor dy, Tensor "
+      "_act_backward(Tensor dz, Tensor y, Tensor? tau, Tensor? kappa, str activation, bool[3] needs) -> (Tensor dy, "
+      "Tensor "
       "dtau, Tensor dkappa)");
 
   m.def("implementations() -> str[]", [] {

@@ -35,7 +35,8 @@ std::string script_of(const LineChart& chart, const std::filesystem::path& svg) 
     << "set grid linecolor rgb '#dddddd'\nset key outside right center noenhanced\nset border 3\nset tics nomirror\n";
   for (size_t i = 0; i < chart.curves.size(); ++i) {
     s << "$curve" << i << " << EOD\n";
-    for (size_t j = 0; j < chart.curves[i].x.size(); ++j) s << chart.curves[i].x[j] << " " << chart.curves[i].y[j] << "\n";
+    for (size_t j = 0; j < chart.curves[i].x.size(); ++j)
+      s << chart.curves[i].x[j] << " " << chart.curves[i].y[j] << "\n";
     s << "EOD\n";
   }
   s << "plot ";

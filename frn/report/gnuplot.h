@@ -21,8 +21,8 @@ struct LineChart {
   std::vector<Curve> curves;
 };
 
-// Draws the chart with gnuplot and puts the finished svg in place in one step. Throws frn::Error when gnuplot is missing
-// or fails; an earlier file of that name is then left as it was.
+// Draws the chart with gnuplot and puts the finished svg in place in one step. Throws frn::Error when gnuplot is
+// missing or fails; an earlier file of that name is then left as it was.
 void draw_svg(const LineChart& chart, const std::filesystem::path& svg);
 
 // Writes `text` beside `path` and renames it into place. Throws frn::Error with the reason when that fails.

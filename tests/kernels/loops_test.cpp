@@ -32,8 +32,8 @@ struct Rounding<Float16> {
 
 template <typename T>
 void expect_within(const char* what, const std::vector<double>& got, const std::vector<double>& want,
-                   const std::vector<double>& magnitude, const std::vector<double>& flips, double units, double underflow,
-                   bool stored) {
+                   const std::vector<double>& magnitude, const std::vector<double>& flips, double units,
+                   double underflow, bool stored) {
   if (got.empty()) return;  // a gradient that this call does not have
   ASSERT_EQ(got.size(), want.size()) << what;
   for (size_t i = 0; i < got.size(); ++i) {
@@ -49,15 +49,16 @@ void check(const Call& call, const Implementation& implementation) {
   const auto in = make_inputs<T>(call);
   const auto truth = compute_truth(call, in, Rounding<T>::kUnit);
   const auto got = run<T>(call, in, implementation);
-  // Four units in the last place are eight rounding units. Sums of doubles have no wider type to go to: there the longest
-  // chain, the reference's over a map and then over a group's channels, adds a unit per term.
+  // Four units in the last place are eight rounding units. Sums of doubles have no wider type to go to: there the
+  // longest chain, the reference's over a map and then over a group's channels, adds a unit per term.
   double units = 8;
   if (std::is_same_v<T, double>) {
     units += static_cast<double>(call.shape.positions + call.shape.channels / call.groups);
   }
   // Each product may also round to the grid of denormals; rstd^3, at most, multiplies a sum of them (in deps).
   const double smallest = std::is_same_v<T, double> ? 0x1p-1074 : 0x1p-149;
-  const double underflow = smallest * static_cast<double>(2 + call.size()) * std::max(1.0, std::pow(call.eps / 2, -1.5));
+  const double underflow =
+      smallest * static_cast<double>(2 + call.size()) * std::max(1.0, std::pow(call.eps / 2, -1.5));
   const auto compare = [&](const char* what, std::vector<double> Results::*r, bool stored) {
     expect_within<T>(what, got.*r, truth.value.*r, truth.magnitude.*r, truth.flips.*r, units, underflow, stored);
   };

@@ -1,4 +1,5 @@
-// What holds bit for bit: the same result for any number of threads, alone or in a batch, and whatever the cut of the work.
+// What holds bit for bit: the same result for any number of threads, alone or in a batch, and whatever the cut of the
+// work.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/truth.h"
@@ -6,7 +7,9 @@
 namespace frn::kernels {
 namespace {
 
-std::vector<Shape> shapes() { return {{3, 8, 4225}, {1, 2, 17030}, {5, 33, 49}, {1, 4, 40000}, {4, 64, 1}, {2, 6, 1100}}; }
+std::vector<Shape> shapes() {
+  return {{3, 8, 4225}, {1, 2, 17030}, {5, 33, 49}, {1, 4, 40000}, {4, 64, 1}, {2, 6, 1100}};
+}
 
 template <typename F>
 void for_each_call(F f) {
@@ -16,8 +19,8 @@ void for_each_call(F f) {
       for (const int64_t groups : {shape.channels, int64_t{1}}) {
         for (const auto layout : {Layout::kContiguous, Layout::kChannelsLast}) {
           for (const auto norm : {Norm::kUncentered, Norm::kCentered}) {
-            SCOPED_TRACE(testing::Message() << implementation.name << " " << shape.samples << "x" << shape.channels << "x"
-                                            << shape.positions << " groups " << groups << " layout "
+            SCOPED_TRACE(testing::Message() << implementation.name << " " << shape.samples << "x" << shape.channels
+                                            << "x" << shape.positions << " groups " << groups << " layout "
                                             << static_cast<int>(layout) << " norm " << static_cast<int>(norm));
             f(Call{shape, groups, layout, norm, Threshold::kAffine}, implementation);
           }
@@ -55,7 +58,9 @@ TEST(Determinism, ASampleIsTheSameAloneAndInABatch) {
     const auto size = static_cast<std::ptrdiff_t>(alone.size());
     for (int64_t n = 0; n < call.shape.samples; ++n) {
       auto part = in;
-      const auto cut = [&](const std::vector<double>& v) { return std::vector<double>(v.begin() + n * size, v.begin() + (n + 1) * size); };
+      const auto cut = [&](const std::vector<double>& v) {
+        return std::vector<double>(v.begin() + n * size, v.begin() + (n + 1) * size);
+      };
       part.x = cut(in.x);
       part.dz = cut(in.dz);
       const auto single = run<float>(alone, part, implementation);

@@ -194,7 +194,7 @@ struct WideTruth {
 
 std::vector<double> narrow(const std::vector<Wide>& wide) { return {wide.begin(), wide.end()}; }
 Results narrow(const WideResults& r) {
-  return {narrow(r.z),    narrow(r.dx),   narrow(r.dgamma), narrow(r.dbeta),
+  return {narrow(r.z),    narrow(r.dx),     narrow(r.dgamma), narrow(r.dbeta),
           narrow(r.dtau), narrow(r.dkappa), narrow(r.deps)};
 }
 
@@ -229,8 +229,8 @@ Truth compute_truth(const Call& call, const Inputs& in, double unit) {
       Wide s2 = 0;
       if (centered) each([&](size_t, size_t at) { mean += in.x[at] / m; });
       each([&](size_t, size_t at) { s2 += (in.x[at] - mean) * (in.x[at] - mean) / m; });
-      const Wide rstd = normalised ? 1 / std::sqrt(s2 + in.eps[call.eps_per_channel ? static_cast<size_t>(g) : 0])
-                                    : Wide(1);
+      const Wide rstd =
+          normalised ? 1 / std::sqrt(s2 + in.eps[call.eps_per_channel ? static_cast<size_t>(g) : 0]) : Wide(1);
 
       struct Value {
         Wide xhat, xhat_size, y, y_size, threshold, dy, dy_size, flip;
@@ -262,9 +262,8 @@ Truth compute_truth(const Call& call, const Inputs& in, double unit) {
         const Value v = evaluate(c, at);
         const Wide gamma = normalised ? in.gamma[c] : 1;
         t.value.z[at] = v.blocked ? v.threshold : v.y;
-        t.magnitude.z[at] =
-            v.y_size * (v.blocked && call.threshold == Threshold::kAffine ? 1 + in.kappa[c] : 1) +
-            (v.blocked ? std::abs(in.tau[c]) : 0);
+        t.magnitude.z[at] = v.y_size * (v.blocked && call.threshold == Threshold::kAffine ? 1 + in.kappa[c] : 1) +
+                            (v.blocked ? std::abs(in.tau[c]) : 0);
         ghat += gamma * v.dy / m;
         ghat_size += std::abs(gamma) * v.dy_size / m;
         ghat_xhat += gamma * v.dy * v.xhat / m;

@@ -1,5 +1,5 @@
-// A call of the kernels with its data, run by any implementation; and the same computed in double, with, for every result,
-// the sum of the magnitudes that were added up to make it.
+// A call of the kernels with its data, run by any implementation; and the same computed in double, with, for every
+// result, the sum of the magnitudes that were added up to make it.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct Call {
   Threshold threshold;
   bool eps_per_channel = false;
   double eps = 1e-3;
-  double scale = 1.0;   // of x
-  double offset = 0.3;  // of x, in units of scale
+  double scale = 1.0;    // of x
+  double offset = 0.3;   // of x, in units of scale
   int64_t misalign = 1;  // elements that the arrays start after an aligned address
   int threads = 1;
   bool stream = false;

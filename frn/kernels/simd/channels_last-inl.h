@@ -12,8 +12,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace frn::kernels::HWY_NAMESPACE {
 
-// A strip: one vector's worth of adjacent channels. kWhole strips have a vector of their own. The last strip of a row may
-// overlap the one before (only its last `fresh` lanes are its own) or, in rows shorter than a vector, have `fresh` lanes.
+// A strip: one vector's worth of adjacent channels. kWhole strips have a vector of their own. The last strip of a row
+// may overlap the one before (only its last `fresh` lanes are its own) or, in rows shorter than a vector, have `fresh`
+// lanes.
 enum class StripKind { kWhole, kOverlapping, kShort };
 
 template <StripKind kKind>
@@ -34,16 +35,21 @@ struct Strip {
       store(d, v, p + channel);
     }
   }
-  // sums += v, each channel once.
+  // running += v, each channel once. A short strip's missing lanes are added to room that nobody reads.
   template <class D>
-  HWY_INLINE void add(D d, Vector<D> v, double* sums) const {
-    if constexpr (kKind == StripKind::kWhole) add_to(d, v, sums + channel);
-    if constexpr (kKind == StripKind::kOverlapping) add_to(d, keep_last(d, v, fresh), sums + channel);
-    if constexpr (kKind == StripKind::kShort) {
-      HWY_ALIGN hn::TFromD<D> buffer[kMaxLanes<D>];
-      hn::Store(v, d, buffer);
-      for (int64_t i = 0; i < fresh; ++i) sums[channel + i] += static_cast<double>(buffer[i]);
+  HWY_INLINE void add_running(D d, Vector<D> v, hn::TFromD<D>* running) const {
+    const auto own = kKind == StripKind::kOverlapping ? keep_last(d, v, fresh) : v;
+    hn::StoreU(hn::Add(hn::LoadU(d, running), own), d, running);
+  }
+  // running = f(running), each channel once.
+  template <class D, class F>
+  HWY_INLINE void update_running(D d, hn::TFromD<D>* running, const F& f) const {
+    const auto before = hn::LoadU(d, running);
+    auto after = f(before);
+    if constexpr (kKind == StripKind::kOverlapping) {
+      after = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(lanes(d) - fresh)), before, after);
     }
+    hn::StoreU(after, d, running);
   }
 };
 
@@ -65,63 +71,89 @@ struct ChannelsLast {
   using A = Accumulate<T>;
   using D = Tag<T>;
   using V = Vector<D>;
-  // Two chains of four rows: the bound on rounding is that of sum_map.
-  static constexpr int64_t kSumRows = 8;
+  // Rows in the core's own cache are taken four at a time, which share one read of the coefficients and of the running
+  // sums. Rows from memory are best taken one at a time: in any other order they arrive at half the speed. Where that
+  // begins to pay was measured on Zen 4, for writing and for summing.
+  static constexpr int64_t kWriteInOrder = 256 * 1024;
+  static constexpr int64_t kSumInOrder = 1024 * 1024;
+  // Rows after which the running sums, in A, are added to the sums in double. A value goes through at most eight
+  // additions: alone, or two within its four rows, one between them and four in the running sum.
+  static constexpr int64_t flush_rows(int64_t at_once) { return at_once == 1 ? 8 : 16; }
+  // Channels whose running sums fit the cache of the core beside the rows.
+  static constexpr int64_t kTile = 512;
 
-
-  // Rows that come from memory rather than from the core's own cache.
-  static HWY_INLINE bool from_memory(Extent e) {
-    constexpr int64_t kOwnCache = 512 * 1024;
-    return e.positions * e.stride * static_cast<int64_t>(sizeof(T)) > kOwnCache;
+  // body(strip, row, rows, running) adds the terms of up to kRows rows of a strip to kSums running sums; what they come
+  // to goes to sums[sum][channel], each channel once.
+  template <int kSums, int64_t kRows, class Body>
+  static HWY_INLINE void sum_tiles(Extent e, double* sums, const Body& body) {
+    constexpr int64_t kFlushRows = flush_rows(kRows);
+    const D d;
+    HWY_ALIGN A running[kSums * kTile];
+    for (int64_t first = 0; first < e.channels; first += kTile) {
+      const int64_t channels = HWY_MIN(kTile, e.channels - first);
+      // A row shorter than a vector has room for a whole one.
+      const auto room = static_cast<size_t>(HWY_MAX(channels, lanes(d)));
+      for (int sum = 0; sum < kSums; ++sum) {
+        std::memset(sums + sum * e.channels + first, 0, sizeof(double) * static_cast<size_t>(channels));
+      }
+      for (int64_t row = 0; row < e.positions; row += kFlushRows) {
+        const int64_t end = HWY_MIN(row + kFlushRows, e.positions);
+        for (int sum = 0; sum < kSums; ++sum) std::memset(running + sum * kTile, 0, sizeof(A) * room);
+        for (int64_t r = row; r < end; r += kRows) {
+          const int64_t rows = HWY_MIN(kRows, end - r);
+          for_each_strip(channels, lanes(d), [&](auto s) HWY_ATTR { body(s, first, r, rows, running + s.channel); });
+        }
+        for (int sum = 0; sum < kSums; ++sum) {
+          add_running(running + sum * kTile, sums + sum * e.channels + first, channels);
+        }
+      }
+    }
   }
-  // The next rows of a strip, while these are summed: hardware does not see through the jumps from row to row.
-  static HWY_INLINE void prefetch_rows(const T* first, int64_t channel, int64_t stride) {
-    constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));
-    if (channel % kLine != 0) return;
-    for (int64_t r = 0; r < kSumRows; ++r) hwy::Prefetch(first + (kSumRows + r) * stride + channel);
+  static HWY_INLINE void add_running(const A* running, double* sums, int64_t channels) {
+    const D d;
+    int64_t c = 0;
+    for (; c + lanes(d) <= channels; c += lanes(d)) add_to(d, hn::LoadU(d, running + c), sums + c);
+    for (; c < channels; ++c) sums[c] += static_cast<double>(running[c]);
   }
 
   // term_of(strip) makes the term of a strip; a term adds f(x) to a chain.
   template <class TermOf>
   static HWY_INLINE void sum_rows(Extent e, const T* x, double* sums, const TermOf& term_of) {
-    const D d;
-    std::memset(sums, 0, static_cast<size_t>(e.channels) * sizeof(double));
-    const bool prefetch = from_memory(e);
-    int64_t row = 0;
-    for (; row + kSumRows <= e.positions; row += kSumRows) {
-      const T* const first = x + row * e.stride;
-      for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
-        const auto term = term_of(s);
-        V even = hn::Zero(d);
-        V odd = hn::Zero(d);
-        if (prefetch) prefetch_rows(first, s.channel, e.stride);
-        for (int64_t r = 0; r < kSumRows; r += 2) {
-          even = term(d, s.read(d, first + r * e.stride), even);
-          odd = term(d, s.read(d, first + (r + 1) * e.stride), odd);
-        }
-        s.add(d, hn::Add(even, odd), sums);
-      });
+    if (e.sample_bytes > kSumInOrder) {
+      sum_rows_by<1>(e, x, sums, term_of);
+    } else {
+      sum_rows_by<4>(e, x, sums, term_of);
     }
-    if (row == e.positions) return;
-    for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
-      const auto term = term_of(s);
+  }
+  template <int64_t kRows, class TermOf>
+  static HWY_INLINE void sum_rows_by(Extent e, const T* x, double* sums, const TermOf& term_of) {
+    sum_tiles<1, kRows>(e, sums, [&](auto s, int64_t first, int64_t row, int64_t rows, A* running) HWY_ATTR {
+      const D d;
+      const auto term = term_of(s, first);
+      const T* const at = x + row * e.stride + first;
+      if constexpr (kRows == 1) {
+        s.update_running(d, running, [&](V sum) HWY_ATTR { return term(d, s.read(d, at), sum); });
+        return;
+      }
       V even = hn::Zero(d);
       V odd = hn::Zero(d);
-      int64_t r = row;
-      for (; r + 2 <= e.positions; r += 2) {
-        even = term(d, s.read(d, x + r * e.stride), even);
-        odd = term(d, s.read(d, x + (r + 1) * e.stride), odd);
+      if (rows == kRows) {
+        for (int64_t r = 0; r < kRows; r += 2) {
+          even = term(d, s.read(d, at + r * e.stride), even);
+          odd = term(d, s.read(d, at + (r + 1) * e.stride), odd);
+        }
+      } else {
+        for (int64_t r = 0; r < rows; ++r) even = term(d, s.read(d, at + r * e.stride), even);
       }
-      if (r < e.positions) even = term(d, s.read(d, x + r * e.stride), even);
-      s.add(d, hn::Add(even, odd), sums);
+      s.add_running(d, hn::Add(even, odd), running);
     });
   }
 
   static void sum(Extent e, const T* x, double* sums) {
-    sum_rows(e, x, sums, [](auto) HWY_ATTR { return PlainTerm(); });
+    sum_rows(e, x, sums, [](auto, int64_t) HWY_ATTR { return PlainTerm(); });
   }
   static void sum_squares(Extent e, const T* x, double* sums) {
-    sum_rows(e, x, sums, [](auto) HWY_ATTR { return SquareTerm(); });
+    sum_rows(e, x, sums, [](auto, int64_t) HWY_ATTR { return SquareTerm(); });
   }
   struct DeviationTerms {
     V mean;
@@ -131,12 +163,13 @@ struct ChannelsLast {
     }
   };
   static void sum_squared_deviations(Extent e, const T* x, const A* mean, double* sums) {
-    sum_rows(e, x, sums, [mean](auto s) HWY_ATTR { return DeviationTerms{s.read(D(), mean)}; });
+    sum_rows(e, x, sums, [mean](auto s, int64_t first) HWY_ATTR { return DeviationTerms{s.read(D(), mean + first)}; });
   }
 
+  // `first`: the channel at which the strips of a tile start.
   template <Norm N, Threshold H, bool kGradient, class S>
-  static HWY_INLINE Lanes<D> lanes_of(const Coefficients<A>& k, S s) {
-    return read_lanes<N, H, kGradient>(D(), k, [s](const A* p) HWY_ATTR { return s.read(D(), p); });
+  static HWY_INLINE Lanes<D> lanes_of(const Coefficients<A>& k, S s, int64_t first) {
+    return read_lanes<N, H, kGradient>(D(), k, [s, first](const A* p) HWY_ATTR { return s.read(D(), p + first); });
   }
 
   // Rows and strips all start on aligned addresses, so that every vector may be stored around the cache.
@@ -146,8 +179,8 @@ struct ChannelsLast {
            e.channels % lanes(D()) == 0;
   }
 
-  // out[row, strip] = value(offset of the row, strip, coefficients) for every row and strip, kRows rows at a time.
-  template <Norm N, Threshold H, bool kGradient, bool kStream, int64_t kRows, class ValueOf>
+  // out[row, strip] = value(offset of the row, strip, coefficients) for every row and strip, kAtOnce rows at a time.
+  template <Norm N, Threshold H, bool kGradient, bool kStream, int64_t kAtOnce, class ValueOf>
   static HWY_INLINE void write_rows_by(Extent e, const Coefficients<A>& k, T* out, const ValueOf& value) {
     const D d;
     const auto put = [d, out](auto s, V v, int64_t at) HWY_ATTR {
@@ -158,27 +191,27 @@ struct ChannelsLast {
       }
     };
     int64_t row = 0;
-    for (; row + kRows <= e.positions; row += kRows) {
+    for (; row + kAtOnce <= e.positions; row += kAtOnce) {
       for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
-        const auto lanes_s = lanes_of<N, H, kGradient>(k, s);
+        const auto lanes_s = lanes_of<N, H, kGradient>(k, s, 0);
         const int64_t at = row * e.stride;
-        for (int64_t r = 0; r < kRows; ++r) put(s, value(at + r * e.stride, s, lanes_s), at + r * e.stride);
+        for (int64_t r = 0; r < kAtOnce; ++r) put(s, value(at + r * e.stride, s, lanes_s), at + r * e.stride);
       });
     }
     for (; row < e.positions; ++row) {
       for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
-        put(s, value(row * e.stride, s, lanes_of<N, H, kGradient>(k, s)), row * e.stride);
+        put(s, value(row * e.stride, s, lanes_of<N, H, kGradient>(k, s, 0)), row * e.stride);
       });
     }
     if constexpr (kStream) hwy::FlushStream();
   }
 
-  // In the cache, four rows share one read of the coefficients; what comes from memory is best read in order.
   template <Norm N, Threshold H, bool kGradient, class ValueOf>
-  static HWY_INLINE void write_rows(Extent e, const Coefficients<A>& k, T* out, bool around_cache, const ValueOf& value) {
+  static HWY_INLINE void write_rows(Extent e, const Coefficients<A>& k, T* out, bool around_cache,
+                                    const ValueOf& value) {
     if (around_cache && aligned_rows(e, out)) {
       write_rows_by<N, H, kGradient, true, 1>(e, k, out, value);
-    } else if (from_memory(e)) {
+    } else if (e.sample_bytes > kWriteInOrder) {
       write_rows_by<N, H, kGradient, false, 1>(e, k, out, value);
     } else {
       write_rows_by<N, H, kGradient, false, 4>(e, k, out, value);
@@ -187,62 +220,48 @@ struct ChannelsLast {
 
   template <Norm N, Threshold H>
   static void apply(Extent e, const T* x, const Coefficients<A>& k, T* z, bool around_cache) {
-    const auto value = [x](int64_t at, auto s, const Lanes<D>& lanes_s) HWY_ATTR {
-      return z_of<N, H>(D(), s.read(D(), x + at), lanes_s);
-    };
+    const auto value = [x](int64_t at, auto s, const Lanes<D>& lanes_s)
+                           HWY_ATTR { return z_of<N, H>(D(), s.read(D(), x + at), lanes_s); };
     write_rows<N, H, false>(e, k, z, around_cache, value);
   }
 
   template <Norm N, Threshold H>
   static void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<A>& k, double* sums) {
-    const D d;
-    std::memset(sums, 0, static_cast<size_t>(kGradientSums * e.channels) * sizeof(double));
-    const bool prefetch = from_memory(e);
-    const auto flush = [&](auto s, GradientChain<N, H, D>& even, const GradientChain<N, H, D>& odd) HWY_ATTR {
-      even.join(odd);
-      s.add(d, even.dy, sums + kSumDy * e.channels);
-      if constexpr (N != Norm::kIdentity) s.add(d, even.dy_d, sums + kSumDyD * e.channels);
-      if constexpr (H != Threshold::kNone) s.add(d, even.blocked_dz, sums + kSumBlockedDz * e.channels);
-      if constexpr (H == Threshold::kAffine) s.add(d, even.blocked_dz_y, sums + kSumBlockedDzY * e.channels);
-    };
-    int64_t row = 0;
-    for (; row + kSumRows <= e.positions; row += kSumRows) {
-      for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
-        const auto lanes_s = lanes_of<N, H, false>(k, s);
-        GradientChain<N, H, D> even, odd;
-        even.clear(d);
-        odd.clear(d);
-        if (prefetch) {
-          prefetch_rows(x + row * e.stride, s.channel, e.stride);
-          prefetch_rows(dz + row * e.stride, s.channel, e.stride);
-        }
-        for (int64_t r = row; r < row + kSumRows; r += 2) {
-          const int64_t at = r * e.stride;
-          even.step(d, s.read(d, x + at), s.read(d, dz + at), lanes_s);
-          odd.step(d, s.read(d, x + at + e.stride), s.read(d, dz + at + e.stride), lanes_s);
-        }
-        flush(s, even, odd);
-      });
-    }
-    if (row == e.positions) return;
-    for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
-      const auto lanes_s = lanes_of<N, H, false>(k, s);
+    constexpr int64_t kRows = 4;
+    constexpr int kSums = H == Threshold::kAffine     ? kGradientSums
+                          : H == Threshold::kConstant ? kSumBlockedDz + 1
+                                                      : kSumDyD + 1;
+    std::memset(sums, 0, sizeof(double) * static_cast<size_t>(kGradientSums * e.channels));
+    sum_tiles<kSums, kRows>(e, sums, [&](auto s, int64_t first, int64_t row, int64_t rows, A* running) HWY_ATTR {
+      const D d;
+      const auto lanes_s = lanes_of<N, H, false>(k, s, first);
       GradientChain<N, H, D> even, odd;
       even.clear(d);
       odd.clear(d);
-      for (int64_t r = row; r < e.positions; ++r) {
-        auto& chain = (r - row) % 2 == 0 ? even : odd;
-        chain.step(d, s.read(d, x + r * e.stride), s.read(d, dz + r * e.stride), lanes_s);
+      const int64_t at = row * e.stride + first;
+      const auto step = [&](GradientChain<N, H, D>& chain, int64_t r) HWY_ATTR {
+        chain.step(d, s.read(d, x + at + r * e.stride), s.read(d, dz + at + r * e.stride), lanes_s);
+      };
+      if (rows == kRows) {
+        for (int64_t r = 0; r < kRows; r += 2) {
+          step(even, r);
+          step(odd, r + 1);
+        }
+      } else {
+        for (int64_t r = 0; r < rows; ++r) step(even, r);
       }
-      flush(s, even, odd);
+      even.join(odd);
+      s.add_running(d, even.dy, running + kSumDy * kTile);
+      if constexpr (N != Norm::kIdentity) s.add_running(d, even.dy_d, running + kSumDyD * kTile);
+      if constexpr (H != Threshold::kNone) s.add_running(d, even.blocked_dz, running + kSumBlockedDz * kTile);
+      if constexpr (H == Threshold::kAffine) s.add_running(d, even.blocked_dz_y, running + kSumBlockedDzY * kTile);
     });
   }
 
   template <Norm N, Threshold H>
   static void gradient_apply(Extent e, const T* x, const T* dz, const Coefficients<A>& k, T* dx, bool around_cache) {
-    const auto value = [x, dz](int64_t at, auto s, const Lanes<D>& lanes_s) HWY_ATTR {
-      return dx_of<N, H>(D(), s.read(D(), x + at), s.read(D(), dz + at), lanes_s);
-    };
+    const auto value = [x, dz](int64_t at, auto s, const Lanes<D>& lanes_s)
+                           HWY_ATTR { return dx_of<N, H>(D(), s.read(D(), x + at), s.read(D(), dz + at), lanes_s); };
     write_rows<N, H, true>(e, k, dx, around_cache, value);
   }
 };

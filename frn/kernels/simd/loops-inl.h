@@ -11,7 +11,8 @@
 #include "frn/kernels/simd/finish-inl.h"
 #include "frn/kernels/simd/simd.h"
 
-// No HWY_BEFORE_NAMESPACE: the tables of all targets are filled on every machine, so this code must run on the baseline.
+// No HWY_BEFORE_NAMESPACE: the tables of all targets are filled on every machine, so this code must run on the
+// baseline.
 namespace frn::kernels::HWY_NAMESPACE {
 
 template <class Source, Norm N, Threshold H, typename T>

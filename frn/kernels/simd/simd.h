@@ -20,17 +20,16 @@ SimdLoops<T> simd_loops();
 
 // Collects what foreach_target.h compiled; used once at the end of each element type's source.
 #if HWY_ARCH_X86
-#define FRN_COLLECT_SIMD_LOOPS(T)                    \
-  template <>                                        \
-  SimdLoops<T> simd_loops<T>() {                     \
-    return {.avx512 = N_AVX3::layout_loops<T>(),     \
-            .avx2 = N_AVX2::layout_loops<T>(),       \
-            .sse4 = N_SSE4::layout_loops<T>()};      \
+#define FRN_COLLECT_SIMD_LOOPS(T)                                                                                   \
+  template <>                                                                                                       \
+  SimdLoops<T> simd_loops<T>() {                                                                                    \
+    return {                                                                                                        \
+        .avx512 = N_AVX3::layout_loops<T>(), .avx2 = N_AVX2::layout_loops<T>(), .sse4 = N_SSE4::layout_loops<T>()}; \
   }
 #else
-#define FRN_COLLECT_SIMD_LOOPS(T)                    \
-  template <>                                        \
-  SimdLoops<T> simd_loops<T>() {                     \
-    return {.neon = N_NEON::layout_loops<T>()};      \
+#define FRN_COLLECT_SIMD_LOOPS(T)               \
+  template <>                                   \
+  SimdLoops<T> simd_loops<T>() {                \
+    return {.neon = N_NEON::layout_loops<T>()}; \
   }
 #endif

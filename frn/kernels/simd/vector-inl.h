@@ -46,14 +46,22 @@ HWY_INLINE Vector<D> load(D d, const BFloat16* p) {
   const auto bits = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(p));
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, bits)));
 }
+// SSE4 has no conversion from or to float16. Highway's stand-ins read infinity and NaN as finite numbers, and truncate.
+inline constexpr bool kConvertsToHalf = HWY_TARGET != HWY_SSE4;
+
 template <class D>
 HWY_INLINE Vector<D> load(D d, const Float16* p) {
   const hn::Rebind<hwy::float16_t, D> d16;
-  return hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
+  const auto wide = hn::PromoteTo(d, hn::LoadU(d16, reinterpret_cast<const hwy::float16_t*>(p)));
+  if constexpr (kConvertsToHalf) return wide;
+  // The exponent 31 came out as 31 + 112; another 112 makes it 255.
+  const hn::RebindToUnsigned<D> d32;
+  const hn::Rebind<uint16_t, D> du16;
+  const auto ones = hn::Set(d32, 0x7c00u);
+  const auto exponent = hn::And(hn::PromoteTo(d32, hn::LoadU(du16, reinterpret_cast<const uint16_t*>(p))), ones);
+  const auto raised = hn::Add(hn::BitCast(d32, wide), hn::Set(d32, 112u << 23));
+  return hn::BitCast(d, hn::IfThenElse(hn::Eq(exponent, ones), raised, hn::BitCast(d32, wide)));
 }
-
-// SSE4 has no conversion to float16, and Highway's stand-in for it truncates.
-inline constexpr bool kConvertsToHalf = HWY_TARGET != HWY_SSE4;
 
 // Highway truncates to bfloat16; PyTorch rounds to nearest even, and keeps NaN a NaN.
 template <class D>
@@ -104,7 +112,8 @@ template <class D>
 HWY_INLINE void stream(D d, Vector<D> v, double* p) {
   hn::Stream(v, d, p);
 }
-// Half of a 128-bit vector is stored the usual way: x86 has no streaming store of 8 bytes, and Highway's would write 16.
+// Half of a 128-bit vector is stored the usual way: x86 has no streaming store of 8 bytes, and Highway's would
+// write 16.
 template <class D>
 inline constexpr bool kStreamsHalves = kMaxLanes<D> * sizeof(uint16_t) >= 16;
 template <class D>
@@ -158,8 +167,8 @@ HWY_INLINE void add_to(hn::ScalableTag<float> d, Vector<hn::ScalableTag<float>> 
   add_to(dd, hn::PromoteTo(dd, hn::UpperHalf(hn::Half<decltype(d)>(), v)), sums + lanes(dd));
 }
 
-// Adds up the lanes of kFoldMaps vectors at once: lane_sums[map][lane] -> totals[map]. Horizontal sums one vector at a time
-// cost more than all else on maps of 7x7. The buffer is used up.
+// Adds up the lanes of kFoldMaps vectors at once: lane_sums[map][lane] -> totals[map]. Horizontal sums one vector at a
+// time cost more than all else on maps of 7x7. The buffer is used up.
 inline constexpr int64_t kFoldMaps = 16;
 inline constexpr int64_t kFoldLanes = HWY_MAX_BYTES / sizeof(double);
 HWY_INLINE void fold_lanes(double* lane_sums, double* totals, int64_t maps) {
@@ -250,8 +259,8 @@ HWY_INLINE Value<D> evaluate(D, Vector<D> x, const Lanes<D>& k) {
   return v;
 }
 
-// z = y unless it is below its threshold. y comes second: then Max passes its NaN on instead of clipping it away (x86 returns
-// the second operand if either is NaN, Arm any NaN).
+// z = y unless it is below its threshold. y comes second: then Max passes its NaN on instead of clipping it away (x86
+// returns the second operand if either is NaN, Arm any NaN).
 template <Norm N, Threshold H, class D>
 HWY_INLINE Vector<D> z_of(D d, Vector<D> x, const Lanes<D>& k) {
   const auto v = evaluate<N, H>(d, x, k);

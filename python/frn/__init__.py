@@ -1,0 +1,27 @@
+"""Filter Response Normalization for PyTorch: fused operators with gradients, and modules on top of them.
+
+    layer = frn.NormAct(64, "frn+tlu")      # or gn+relu, frn(eps=learned)+tlu, bn+relu, ...
+    z = frn.frn_tlu(x, weight, bias, tau)   # the paper's listing as one operator
+"""
+
+from frn._library import load as _load
+
+_load()  # registers the operators; the modules below use them
+
+from frn.modules import FRN, NormAct  # noqa: E402
+from frn.ops import act, force_implementation, frn_tlu, implementations, last_implementation, norm_act  # noqa: E402
+from frn.spec import ACTIVATIONS, NORMS, NormActSpec  # noqa: E402
+
+__all__ = [
+    "ACTIVATIONS",
+    "FRN",
+    "NORMS",
+    "NormAct",
+    "NormActSpec",
+    "act",
+    "force_implementation",
+    "frn_tlu",
+    "implementations",
+    "last_implementation",
+    "norm_act",
+]

@@ -1,0 +1,137 @@
+"""The layers: one normalisation with its activation, named as in the C++ library and with the same state dict."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from frn import ops
+from frn.spec import EPS_FLOOR, LEARNED_EPS_START, NormActSpec
+
+
+class NormAct(nn.Module):
+    """A normalisation with its activation, for x of shape [N, channels, *].
+
+        NormAct(64, "frn+tlu")                       the paper's layer
+        NormAct(64, "frn(eps=learned)+tlu")          for maps of one value and fully connected layers
+        NormAct(64, "gn(groups=32)+relu"), NormAct(64, "bn+relu"), ...
+
+    Parameters, where the method or the activation has them: `weight` (starts at 1), `bias` (0), `tau` (0), `kappa`
+    (0.25) and `eps` (the learned part of eps; a fixed eps is not in the state dict). Batch methods have PyTorch's
+    buffers.
+    """
+
+    def __init__(self, channels: int, spec: str | NormActSpec = "frn+tlu", *, device=None, dtype=None) -> None:
+        super().__init__()
+        if channels < 1:
+            raise ValueError(f"[{spec}] a layer must have at least 1 channel but is asked for {channels}")
+        self.spec = NormActSpec.parse(spec)
+        self.channels = channels
+        self.groups = self.spec.groups(channels)
+
+        def parameter(used: bool, *shape: int) -> nn.Parameter | None:
+            return nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if used else None
+
+        norm, activation = self.spec.norm, self.spec.activation
+        affine = norm.default_eps > 0  # a method without eps does not normalise
+        self.weight = parameter(affine, channels)
+        self.bias = parameter(affine, channels)
+        self.tau = parameter(activation.uses_tau, channels)
+        self.kappa = parameter(activation.uses_kappa, channels)
+        self.eps = parameter(self.spec.eps_learned, *([channels] if self.spec.eps_per_channel else []))
+        if norm.batch_method:
+            self.register_buffer("running_mean", torch.zeros(channels, device=device, dtype=dtype))
+            self.register_buffer("running_var", torch.ones(channels, device=device, dtype=dtype))
+            self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.long, device=device))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        # Both forms of a learned eps start from the same eps.
+        eps_start = math.log(LEARNED_EPS_START) if self.spec.eps_exponential else LEARNED_EPS_START
+        starts = {"weight": 1.0, "bias": 0.0, "eps": eps_start, "tau": 0.0, "kappa": 0.25}
+        for name, parameter in self.named_parameters(recurse=False):
+            nn.init.constant_(parameter, starts[name])
+        if self.spec.norm.batch_method:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def current_eps(self) -> Tensor | float:
+        """The eps that the normalisation adds; differentiable in `self.eps` when it is learned."""
+        if self.eps is None:
+            return self.spec.eps
+        # 16 bits hold eps_l, but not 1e-6 beside 1e-4.
+        wide = self.eps if self.eps.dtype == torch.float64 else self.eps.float()
+        return (wide.exp() if self.spec.eps_exponential else wide.abs()) + EPS_FLOOR
+
+    def forward(self, x: Tensor) -> Tensor:
+        norm, activation = self.spec.norm, self.spec.activation.name
+        if norm.batch_method or norm.group_rule == "none":
+            y = self._batch_norm(x) if norm.batch_method else x
+            return y if activation == "none" else ops.act(y, self.tau, self.kappa, activation=activation)
+        shape = {"groups": self.groups, "centered": norm.centered, "activation": activation}
+        return ops.norm_act(x, self.weight, self.bias, self.current_eps(), self.tau, self.kappa, **shape)
+
+    def _batch_norm(self, x: Tensor) -> Tensor:
+        momentum, eps = self.spec.number("momentum"), self.spec.eps
+        running = (self.running_mean, self.running_var)
+        if not self.training:
+            return F.batch_norm(x, *running, self.weight, self.bias, eps=eps)
+        if self.spec.norm.name == "brn" and x.numel() > 0:
+            scale, shift = self._renorm(x, momentum, eps)
+            y = F.batch_norm(x, None, None, self.weight * scale, self.bias + self.weight * shift, True, eps=eps)
+        else:
+            y = F.batch_norm(x, *running, self.weight, self.bias, True, momentum, eps)
+        self.num_batches_tracked.add_(1)
+        return y
+
+    @torch.no_grad()
+    def _renorm(self, x: Tensor, momentum: float, eps: float) -> tuple[Tensor, Tensor]:
+        """Batch Renormalization (Ioffe 2017): r and d, which bring y to eval mode's within bounds that grow."""
+
+        def ramp(end: str) -> Tensor:
+            step, begin, last = self.num_batches_tracked, self.spec.number("warmup"), self.spec.number(end)
+            rising = (step - begin).clamp(min=0) / max(1.0, last - begin)
+            return torch.where(step >= last, torch.ones_like(rising), rising)
+
+        dims = [i for i in range(x.dim()) if i != 1]
+        var, mean = torch.var_mean(x.to(self.running_var.dtype), dims, correction=0)
+        r_max = 1 + (self.spec.number("r_max") - 1) * ramp("r_end")
+        d_max = self.spec.number("d_max") * ramp("d_end")
+        sigma = (self.running_var + eps).sqrt()
+        r = torch.clamp((var + eps).sqrt() / sigma, 1 / r_max, r_max)
+        d = torch.clamp((mean - self.running_mean) / sigma, -d_max, d_max)
+        values = x.numel() / x.size(1)
+        self.running_mean.lerp_(mean, momentum)
+        self.running_var.lerp_(var * (values / max(1.0, values - 1)), momentum)  # as batch norm's: unbiased
+        return r, d
+
+    def extra_repr(self) -> str:
+        return f"{self.channels}, {str(self.spec)!r}"
+
+
+class FRN(NormAct):
+    """The paper's layer, `NormAct(channels, "frn+tlu")`, with its choices as arguments.
+
+    Args:
+        eps: a number, "learned" (1e-6 + |eps_l|) or "learned_exp" (1e-6 + exp(eps_l)). Learn it where a map may have
+            one value, and after fully connected layers.
+        eps_shape: "scalar" or "channel", for a learned eps.
+        activation: none, relu, tlu, prelu or affine_tlu.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        eps: float | str = 1e-6,
+        eps_shape: str = "scalar",
+        activation: str = "tlu",
+        *,
+        device=None,
+        dtype=None,
+    ) -> None:
+        shape = "" if eps_shape == "scalar" else f",eps_shape={eps_shape}"
+        super().__init__(channels, f"frn(eps={eps}{shape})+{activation}", device=device, dtype=dtype)

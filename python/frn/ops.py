@@ -1,0 +1,78 @@
+"""The operators as functions. For sample n and a group of channels, over the values x of that group:
+
+mu = mean(x) if centered else 0      xhat = (x - mu)/sqrt(mean((x - mu)^2) + eps)
+y = weight*xhat + bias               z = max(y, kappa*y + tau)
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def norm_act(
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: Tensor | float = 1e-6,
+    tau: Tensor | None = None,
+    kappa: Tensor | None = None,
+    *,
+    groups: int | None = None,
+    centered: bool = False,
+    activation: str = "none",
+) -> Tensor:
+    """Normalises each sample over groups of channels and applies the activation, in one pass over memory.
+
+    Args:
+        x: [N, C, *], contiguous or channels-last; float32, float64, bfloat16 or float16.
+        weight, bias: [C], of x's type or float32; missing ones are 1 and 0.
+        eps: positive; one number, or [C] when every channel is a group of its own.
+        tau: [C], for the activations tlu and affine_tlu.
+        kappa: [C], for prelu and affine_tlu.
+        groups: how many groups the channels form: C (the default) for FRN and instance norm, 1 for layer norm.
+        centered: whether the group's mean is subtracted.
+        activation: none, relu, tlu, prelu or affine_tlu.
+
+    Returns a tensor of x's type and layout. Differentiable twice in all tensors. At y == kappa*y + tau the gradient
+    goes to y, as in the paper.
+    """
+    if groups is None:
+        groups = x.size(1) if x.dim() > 1 else 1  # the operator says what is wrong with a vector
+    return torch.ops.frn.norm_act(x, weight, bias, _as_tensor(eps, x), tau, kappa, groups, centered, activation)
+
+
+def frn_tlu(x: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor | float = 1e-6) -> Tensor:
+    """The paper's listing: max(weight*x/sqrt(mean(x^2) + |eps|) + bias, tau), statistics per sample and channel."""
+    return torch.ops.frn.frn_tlu(x, weight, bias, tau, _as_tensor(eps, x))
+
+
+def act(y: Tensor, tau: Tensor | None = None, kappa: Tensor | None = None, *, activation: str) -> Tensor:
+    """The activation alone, max(y, kappa*y + tau), for use after a batch norm or a residual addition."""
+    return torch.ops.frn.act(y, tau, kappa, activation)
+
+
+def implementations() -> list[str]:
+    """The CPU implementations that this machine can run, best first."""
+    return torch.ops.frn.implementations()
+
+
+def force_implementation(name: str | None) -> None:
+    """Makes all CPU calls of this process use one implementation; None goes back to the default.
+
+    The environment variable FRN_IMPLEMENTATION does the same at start.
+    """
+    torch.ops.frn.force_implementation(name or "")
+
+
+def last_implementation() -> str:
+    """The implementation that ran last: one of implementations(), "composite", or "" before the first call."""
+    return torch.ops.frn.last_implementation()
+
+
+def _as_tensor(eps: Tensor | float, x: Tensor) -> Tensor:
+    if isinstance(eps, Tensor):
+        return eps
+    # As wide as the arithmetic: 16 bits do not hold 1e-6, and not every device has float64.
+    dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+    return torch.full((), eps, dtype=dtype, device=x.device)

@@ -1,0 +1,71 @@
+"""`import frn` finds its library, or says in one sentence what to do."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cases import ROOT
+
+import frn
+
+PACKAGE = Path(frn.__file__).parent
+USE = "import torch, frn; print(frn.act(-torch.ones(1, 1), activation='relu').item())"
+
+
+def run(package_folder, library=None):
+    environment = {name: value for name, value in os.environ.items() if name != "FRN_LIBRARY"}
+    environment["PYTHONPATH"] = str(package_folder)
+    if library is not None:
+        environment["FRN_LIBRARY"] = str(library)
+    return subprocess.run([sys.executable, "-c", USE], env=environment, capture_output=True, text=True, timeout=120)
+
+
+def library_in_use():
+    return Path(os.environ.get("FRN_LIBRARY") or ROOT / "build" / "lib" / "libfrn_ops.so")
+
+
+@pytest.fixture
+def copy_of_package(tmp_path):
+    folder = tmp_path / "site" / "packages"
+    shutil.copytree(PACKAGE, folder / "frn", ignore=shutil.ignore_patterns("__pycache__", "lib"))
+    return folder
+
+
+def import_error(done):
+    assert done.returncode != 0
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    return last
+
+
+def test_the_library_beside_the_package_is_found(copy_of_package):
+    (copy_of_package / "frn" / "lib").mkdir()
+    (copy_of_package / "frn" / "lib" / "libfrn_ops.so").symlink_to(library_in_use())
+    assert run(copy_of_package).stdout.strip() in ("0.0", "-0.0")
+
+
+def test_the_library_of_a_checkout_is_found(copy_of_package, tmp_path):
+    (tmp_path / "site" / "build" / "lib").mkdir(parents=True)
+    (tmp_path / "site" / "build" / "lib" / "libfrn_ops.so").symlink_to(library_in_use())
+    assert run(copy_of_package).returncode == 0
+
+
+def test_a_missing_library_is_one_clear_sentence(copy_of_package):
+    message = import_error(run(copy_of_package))
+    assert "libfrn_ops.so" in message and "make build" in message and "FRN_LIBRARY" in message
+
+
+def test_a_wrong_FRN_LIBRARY_is_one_clear_sentence(copy_of_package, tmp_path):
+    message = import_error(run(copy_of_package, library=tmp_path / "nothing.so"))
+    assert "FRN_LIBRARY" in message and "nothing.so" in message
+
+
+def test_a_library_that_does_not_load_is_one_clear_sentence(copy_of_package, tmp_path):
+    """As one that was built for another torch: its symbols are missing."""
+    broken = tmp_path / "libfrn_ops.so"
+    broken.write_bytes(b"not a library")
+    message = import_error(run(copy_of_package, library=broken))
+    assert "could not load" in message and "torch 2" in message and "make build" in message
