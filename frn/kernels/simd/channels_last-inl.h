@@ -235,9 +235,7 @@ struct ChannelsLast {
     sum_tiles<kSums, kRows>(e, sums, [&](auto s, int64_t first, int64_t row, int64_t rows, A* running) HWY_ATTR {
       const D d;
       const auto lanes_s = lanes_of<N, H, false>(k, s, first);
-      GradientChain<N, H, D> even, odd;
-      even.clear(d);
-      odd.clear(d);
+      GradientChain<N, H, D> even(d), odd(d);
       const int64_t at = row * e.stride + first;
       const auto step = [&](GradientChain<N, H, D>& chain, int64_t r) HWY_ATTR {
         chain.step(d, s.read(d, x + at + r * e.stride), s.read(d, dz + at + r * e.stride), lanes_s);

@@ -170,7 +170,7 @@ struct Contiguous {
     const Tag<T> d;
     const int64_t L = lanes(d);
     WideSum<A> dy, dy_d, blocked_dz, blocked_dz_y;
-    GradientChain<N, H, Tag<T>> even, odd;
+    GradientChain<N, H, Tag<T>> even(d), odd(d);
     const auto flush = [&]() HWY_ATTR {
       even.join(odd);
       dy.add(even.dy);

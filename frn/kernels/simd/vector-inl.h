@@ -259,13 +259,14 @@ HWY_INLINE Value<D> evaluate(D, Vector<D> x, const Lanes<D>& k) {
   return v;
 }
 
-// z = y unless it is below its threshold. y comes second: then Max passes its NaN on instead of clipping it away (x86
-// returns the second operand if either is NaN, Arm any NaN).
+// z = y unless it is below its threshold; a NaN is passed on, not clipped away. x86's maximum returns its second
+// operand if either is NaN; Arm's returns the one that is a number, so there the comparison decides.
 template <Norm N, Threshold H, class D>
 HWY_INLINE Vector<D> z_of(D d, Vector<D> x, const Lanes<D>& k) {
   const auto v = evaluate<N, H>(d, x, k);
   if constexpr (H == Threshold::kNone) return v.y;
-  return hn::Max(v.threshold, v.y);
+  if constexpr (HWY_ARCH_X86) return hn::Max(v.threshold, v.y);
+  return hn::IfThenElse(hn::Lt(v.y, v.threshold), v.threshold, v.y);
 }
 
 template <Threshold H, class D>
@@ -293,6 +294,7 @@ template <Norm N, Threshold H, class D>
 struct GradientChain {
   Vector<D> dy, dy_d, blocked_dz, blocked_dz_y;
 
+  HWY_INLINE explicit GradientChain(D d) : dy(hn::Zero(d)), dy_d(dy), blocked_dz(dy), blocked_dz_y(dy) {}
   HWY_INLINE void clear(D d) { dy = dy_d = blocked_dz = blocked_dz_y = hn::Zero(d); }
   HWY_INLINE void step(D d, Vector<D> x, Vector<D> dz, const Lanes<D>& k) {
     const auto v = evaluate<N, H>(d, x, k);
