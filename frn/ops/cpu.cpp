@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "frn/core/error.h"
 #include "frn/kernels/driver.h"
@@ -272,9 +273,12 @@ struct Partials {
   }
   at::Tensor eps_gradient(bool needed, const NormActArguments& a) const {
     if (!needed) return not_needed(memory);
-    auto per_group = sum_over_samples<A>(memory, kernels::kPartialEps, a.groups);
-    if (!a.eps_per_channel()) per_group = per_group.sum(at::kDouble).reshape(a.eps.sizes());
-    return per_group.to(a.eps.scalar_type());
+    const auto per_group = sum_over_samples<A>(memory, kernels::kPartialEps, a.groups);
+    if (a.eps_per_channel()) return per_group.to(a.eps.scalar_type());
+    // Not at::sum: on many threads it may add in another order.
+    const A* const values = per_group.template const_data_ptr<A>();
+    const double total = std::accumulate(values, values + a.groups, 0.0);
+    return at::full(a.eps.sizes(), total, a.eps.options());
   }
 };
 
