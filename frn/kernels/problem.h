@@ -45,11 +45,6 @@ struct Problem {
   }
 };
 
-template <typename T>
-struct ForwardProblem : Problem<T> {
-  T* z = nullptr;
-};
-
 // Rows of `partials` [samples][kPartialRows][channels]: each sample's share of the parameters' gradients; eps's by
 // group.
 enum Partial : int { kPartialBeta, kPartialGamma, kPartialTau, kPartialKappa, kPartialEps, kPartialRows };

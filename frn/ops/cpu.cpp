@@ -1,6 +1,5 @@
 // The CPU key: brings tensors into the layout that the kernels take, allocates, and runs them on ATen's threads.
 #include <ATen/ATen.h>
-#include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 #include <unistd.h>
