@@ -1,8 +1,8 @@
 """norm_act in float64 with PyTorch's own operators and autograd, and how far a float32 result may be from it.
 
 The measure is the accumulated magnitude: for each result, the sum of the magnitudes of the terms that are added up to
-it. With u = 2^-24 the longest path has about eight roundings of at most u each: a chain of four float32 additions
-(three roundings) and the join of two chains, rstd (its sum, its square root and its own rounding come to less than 2u),
+it. With u = 2^-24 the longest path has about eight roundings of at most u each: a chain of five float32 additions
+(four roundings), the join of two chains and of two halves of a vector, rstd (its sum, its square root and its own rounding come to less than 2u),
 the product with gamma or kappa, the partial sum of a sample and the last store. Everything between is in double. Hence
 8u = 4*2^-23, four units in the last place of the magnitude, whatever the size of the map.
 

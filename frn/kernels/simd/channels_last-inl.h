@@ -41,6 +41,17 @@ struct Strip {
     const auto own = kKind == StripKind::kOverlapping ? keep_last(d, v, fresh) : v;
     hn::StoreU(hn::Add(hn::LoadU(d, running), own), d, running);
   }
+  // sums += v in double, each channel once.
+  template <class D>
+  HWY_INLINE void add_sums(D d, Vector<D> v, double* sums) const {
+    if constexpr (kKind == StripKind::kShort) {
+      HWY_ALIGN hn::TFromD<D> buffer[kMaxLanes<D>];
+      hn::Store(v, d, buffer);
+      for (int64_t i = 0; i < fresh; ++i) sums[channel + i] += static_cast<double>(buffer[i]);
+    } else {
+      add_to(d, kKind == StripKind::kOverlapping ? keep_last(d, v, fresh) : v, sums + channel);
+    }
+  }
   // running = f(running), each channel once.
   template <class D, class F>
   HWY_INLINE void update_running(D d, hn::TFromD<D>* running, const F& f) const {
@@ -71,41 +82,40 @@ struct ChannelsLast {
   using A = Accumulate<T>;
   using D = Tag<T>;
   using V = Vector<D>;
-  // Rows in the core's own cache are taken four at a time, which share one read of the coefficients and of the running
-  // sums. Rows from memory are best taken one at a time: in any other order they arrive at half the speed. Where that
-  // begins to pay was measured on Zen 4, for writing and for summing.
+  // Rows in the core's own cache are taken four at a time, which share one read of the coefficients or of the running
+  // sums. Rows from memory are best summed one at a time and written two at a time: in any other order they arrive at
+  // half the speed. Where that begins to pay was measured on Zen 4.
   static constexpr int64_t kWriteInOrder = 256 * 1024;
   static constexpr int64_t kSumInOrder = 1024 * 1024;
   // Rows after which the running sums, in A, are added to the sums in double. A value goes through at most eight
   // additions: alone, or two within its four rows, one between them and four in the running sum.
   static constexpr int64_t flush_rows(int64_t at_once) { return at_once == 1 ? 8 : 16; }
+  // Rows whose gradient sums stay in registers: four additions in a chain, one between the two. Rows are often a power
+  // of two apart, and more of them push each other out of the first-level cache.
+  static constexpr int64_t kGradientRows = 8;
   // Channels whose running sums fit the cache of the core beside the rows.
   static constexpr int64_t kTile = 512;
 
-  // body(strip, row, rows, running) adds the terms of up to kRows rows of a strip to kSums running sums; what they come
-  // to goes to sums[sum][channel], each channel once.
-  template <int kSums, int64_t kRows, class Body>
+  // body(strip, first, row, rows, running) adds the terms of up to kRows rows of a strip to its running sum; what they
+  // come to goes to sums[channel], each channel once.
+  template <int64_t kRows, class Body>
   static HWY_INLINE void sum_tiles(Extent e, double* sums, const Body& body) {
     constexpr int64_t kFlushRows = flush_rows(kRows);
     const D d;
-    HWY_ALIGN A running[kSums * kTile];
+    HWY_ALIGN A running[kTile];
     for (int64_t first = 0; first < e.channels; first += kTile) {
       const int64_t channels = HWY_MIN(kTile, e.channels - first);
       // A row shorter than a vector has room for a whole one.
       const auto room = static_cast<size_t>(HWY_MAX(channels, lanes(d)));
-      for (int sum = 0; sum < kSums; ++sum) {
-        std::memset(sums + sum * e.channels + first, 0, sizeof(double) * static_cast<size_t>(channels));
-      }
+      std::memset(sums + first, 0, sizeof(double) * static_cast<size_t>(channels));
       for (int64_t row = 0; row < e.positions; row += kFlushRows) {
         const int64_t end = HWY_MIN(row + kFlushRows, e.positions);
-        for (int sum = 0; sum < kSums; ++sum) std::memset(running + sum * kTile, 0, sizeof(A) * room);
+        std::memset(running, 0, sizeof(A) * room);
         for (int64_t r = row; r < end; r += kRows) {
           const int64_t rows = HWY_MIN(kRows, end - r);
           for_each_strip(channels, lanes(d), [&](auto s) HWY_ATTR { body(s, first, r, rows, running + s.channel); });
         }
-        for (int sum = 0; sum < kSums; ++sum) {
-          add_running(running + sum * kTile, sums + sum * e.channels + first, channels);
-        }
+        add_running(running, sums + first, channels);
       }
     }
   }
@@ -127,7 +137,7 @@ struct ChannelsLast {
   }
   template <int64_t kRows, class TermOf>
   static HWY_INLINE void sum_rows_by(Extent e, const T* x, double* sums, const TermOf& term_of) {
-    sum_tiles<1, kRows>(e, sums, [&](auto s, int64_t first, int64_t row, int64_t rows, A* running) HWY_ATTR {
+    sum_tiles<kRows>(e, sums, [&](auto s, int64_t first, int64_t row, int64_t rows, A* running) HWY_ATTR {
       const D d;
       const auto term = term_of(s, first);
       const T* const at = x + row * e.stride + first;
@@ -212,7 +222,7 @@ struct ChannelsLast {
     if (around_cache && aligned_rows(e, out)) {
       write_rows_by<N, H, kGradient, true, 1>(e, k, out, value);
     } else if (e.sample_bytes > kWriteInOrder) {
-      write_rows_by<N, H, kGradient, false, 1>(e, k, out, value);
+      write_rows_by<N, H, kGradient, false, 2>(e, k, out, value);
     } else {
       write_rows_by<N, H, kGradient, false, 4>(e, k, out, value);
     }
@@ -227,33 +237,26 @@ struct ChannelsLast {
 
   template <Norm N, Threshold H>
   static void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<A>& k, double* sums) {
-    constexpr int64_t kRows = 4;
-    constexpr int kSums = H == Threshold::kAffine     ? kGradientSums
-                          : H == Threshold::kConstant ? kSumBlockedDz + 1
-                                                      : kSumDyD + 1;
     std::memset(sums, 0, sizeof(double) * static_cast<size_t>(kGradientSums * e.channels));
-    sum_tiles<kSums, kRows>(e, sums, [&](auto s, int64_t first, int64_t row, int64_t rows, A* running) HWY_ATTR {
-      const D d;
-      const auto lanes_s = lanes_of<N, H, false>(k, s, first);
-      GradientChain<N, H, D> even(d), odd(d);
-      const int64_t at = row * e.stride + first;
-      const auto step = [&](GradientChain<N, H, D>& chain, int64_t r) HWY_ATTR {
-        chain.step(d, s.read(d, x + at + r * e.stride), s.read(d, dz + at + r * e.stride), lanes_s);
-      };
-      if (rows == kRows) {
-        for (int64_t r = 0; r < kRows; r += 2) {
-          step(even, r);
-          step(odd, r + 1);
+    const D d;
+    for (int64_t row = 0; row < e.positions; row += kGradientRows) {
+      const int64_t end = HWY_MIN(row + kGradientRows, e.positions) * e.stride;
+      for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
+        const auto lanes_s = lanes_of<N, H, false>(k, s, 0);
+        GradientChain<N, H, D> even(d), odd(d);
+        int64_t at = row * e.stride;
+        for (; at + e.stride < end; at += 2 * e.stride) {
+          even.step(d, s.read(d, x + at), s.read(d, dz + at), lanes_s);
+          odd.step(d, s.read(d, x + at + e.stride), s.read(d, dz + at + e.stride), lanes_s);
         }
-      } else {
-        for (int64_t r = 0; r < rows; ++r) step(even, r);
-      }
-      even.join(odd);
-      s.add_running(d, even.dy, running + kSumDy * kTile);
-      if constexpr (N != Norm::kIdentity) s.add_running(d, even.dy_d, running + kSumDyD * kTile);
-      if constexpr (H != Threshold::kNone) s.add_running(d, even.blocked_dz, running + kSumBlockedDz * kTile);
-      if constexpr (H == Threshold::kAffine) s.add_running(d, even.blocked_dz_y, running + kSumBlockedDzY * kTile);
-    });
+        if (at < end) even.step(d, s.read(d, x + at), s.read(d, dz + at), lanes_s);
+        even.join(odd);
+        s.add_sums(d, even.dy, sums + kSumDy * e.channels);
+        if constexpr (N != Norm::kIdentity) s.add_sums(d, even.dy_d, sums + kSumDyD * e.channels);
+        if constexpr (H != Threshold::kNone) s.add_sums(d, even.blocked_dz, sums + kSumBlockedDz * e.channels);
+        if constexpr (H == Threshold::kAffine) s.add_sums(d, even.blocked_dz_y, sums + kSumBlockedDzY * e.channels);
+      });
+    }
   }
 
   template <Norm N, Threshold H>

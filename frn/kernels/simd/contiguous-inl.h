@@ -12,7 +12,7 @@ HWY_BEFORE_NAMESPACE();
 namespace frn::kernels::HWY_NAMESPACE {
 
 // Sums f(x) over a map, where a term adds f(x) to a chain. Four chains of at most four terms each go into doubles, so
-// rounding stays below 6 units of 2^-24 relative to the sum of |f(x)|, however long the map.
+// rounding stays below 8 units of 2^-24 relative to the sum of |f(x)|, however long the map.
 template <typename T, class Term>
 HWY_INLINE WideSum<Accumulate<T>> sum_map(const T* x, int64_t count, const Term& term) {
   const Tag<T> d;
@@ -21,15 +21,17 @@ HWY_INLINE WideSum<Accumulate<T>> sum_map(const T* x, int64_t count, const Term&
   WideSum<Accumulate<T>> wide;
   int64_t i = 0;
   for (; i + 16 * L <= count; i += 16 * L) {
-    auto a = term(d, load(d, x + i), zero);
-    auto b = term(d, load(d, x + i + L), zero);
-    auto c = term(d, load(d, x + i + 2 * L), zero);
-    auto e = term(d, load(d, x + i + 3 * L), zero);
-    for (int64_t j = i + 4 * L; j < i + 16 * L; j += 4 * L) {
-      a = term(d, load(d, x + j), a);
-      b = term(d, load(d, x + j + L), b);
-      c = term(d, load(d, x + j + 2 * L), c);
-      e = term(d, load(d, x + j + 3 * L), e);
+    auto a = zero;
+    auto b = zero;
+    auto c = zero;
+    auto e = zero;
+    for (int64_t j = i; j < i + 16 * L; j += 4 * L) {
+      const auto low = load_pair(d, x + j);
+      const auto high = load_pair(d, x + j + 2 * L);
+      a = term(d, low.first, a);
+      b = term(d, low.second, b);
+      c = term(d, high.first, c);
+      e = term(d, high.second, e);
     }
     wide.add(hn::Add(hn::Add(a, b), hn::Add(c, e)));
   }
@@ -38,10 +40,12 @@ HWY_INLINE WideSum<Accumulate<T>> sum_map(const T* x, int64_t count, const Term&
   auto c = zero;
   auto e = zero;
   for (; i + 4 * L <= count; i += 4 * L) {
-    a = term(d, load(d, x + i), a);
-    b = term(d, load(d, x + i + L), b);
-    c = term(d, load(d, x + i + 2 * L), c);
-    e = term(d, load(d, x + i + 3 * L), e);
+    const auto low = load_pair(d, x + i);
+    const auto high = load_pair(d, x + i + 2 * L);
+    a = term(d, low.first, a);
+    b = term(d, low.second, b);
+    c = term(d, high.first, c);
+    e = term(d, high.second, e);
   }
   if (i + L <= count) a = term(d, load(d, x + i), a), i += L;
   if (i + L <= count) b = term(d, load(d, x + i), b), i += L;
@@ -80,30 +84,24 @@ struct DeviationTerm {
   }
 };
 
-// Calls f(i) for vectors that cover [0, count); the last may overlap the one before. Only for count >= lanes.
-// With kStream the vectors in the middle start on aligned addresses of `out` and f may store around the cache.
-template <bool kStream, typename T, class Ordinary, class Streamed>
-HWY_INLINE void cover_map(const T* out, int64_t count, int64_t L, const Ordinary& ordinary, const Streamed& streamed) {
+// Covers [0, count) with calls single(i), of one vector, and pair(i), of two; the last may overlap the one before. Only
+// for count >= lanes. With kStream the pairs start on aligned addresses of `out` and may be stored around the cache.
+template <bool kStream, typename T, class Single, class PairOf>
+HWY_INLINE void cover_map(const T* out, int64_t count, int64_t L, const Single& single, const PairOf& pair) {
   int64_t i = 0;
   if constexpr (kStream) {
-    const auto vector_bytes = static_cast<uintptr_t>(L) * sizeof(T);
+    const auto vector_bytes = static_cast<uintptr_t>(L) * sizeof(Accumulate<T>);
     const uintptr_t past = reinterpret_cast<uintptr_t>(out) % vector_bytes;
-    if (past % sizeof(T) == 0) {
-      if (past != 0) {
-        ordinary(0);
-        i = static_cast<int64_t>((vector_bytes - past) / sizeof(T));
-      }
-      for (; i + L <= count; i += L) streamed(i);
-    }
+    const auto first = static_cast<int64_t>((vector_bytes - past) % vector_bytes / sizeof(T));
+    for (; i < first && i + L <= count; i += L) single(i);
+    i = HWY_MIN(i, first);
   }
   for (; i + 4 * L <= count; i += 4 * L) {
-    ordinary(i);
-    ordinary(i + L);
-    ordinary(i + 2 * L);
-    ordinary(i + 3 * L);
+    pair(i);
+    pair(i + 2 * L);
   }
-  for (; i + L <= count; i += L) ordinary(i);
-  if (i < count) ordinary(count - L);
+  for (; i + L <= count; i += L) single(i);
+  if (i < count) single(count - L);
 }
 
 template <typename T>
@@ -147,7 +145,10 @@ struct Contiguous {
     }
     cover_map<kStream>(
         z, count, lanes(d), [&](int64_t i) HWY_ATTR { store(d, z_of<N, H>(d, load(d, x + i), k), z + i); },
-        [&](int64_t i) HWY_ATTR { stream(d, z_of<N, H>(d, load(d, x + i), k), z + i); });
+        [&](int64_t i) HWY_ATTR {
+          const auto xs = load_pair(d, x + i);
+          store_pair<kStream>(d, Pair<Tag<T>>{z_of<N, H>(d, xs.first, k), z_of<N, H>(d, xs.second, k)}, z + i);
+        });
   }
 
   template <Norm N, Threshold H>
@@ -161,6 +162,15 @@ struct Contiguous {
       }
     }
     if (around_cache) hwy::FlushStream();
+  }
+
+  template <class Chain>
+  static HWY_INLINE void step_pair(Chain& even, Chain& odd, const T* x, const T* dz, const Lanes<Tag<T>>& k) {
+    const Tag<T> d;
+    const auto xs = load_pair(d, x);
+    const auto dzs = load_pair(d, dz);
+    even.step(d, xs.first, dzs.first, k);
+    odd.step(d, xs.second, dzs.second, k);
   }
 
   // lane_sums[sum][map][lane] for the sums that <N, H> has.
@@ -179,20 +189,18 @@ struct Contiguous {
       if constexpr (H == Threshold::kAffine) blocked_dz_y.add(even.blocked_dz_y);
     };
     int64_t i = 0;
-    for (; i + 8 * L <= count; i += 8 * L) {
+    for (; i + 10 * L <= count; i += 10 * L) {
       even.clear(d);
       odd.clear(d);
-      for (int64_t j = i; j < i + 8 * L; j += 2 * L) {
-        even.step(d, load(d, x + j), load(d, dz + j), k);
-        odd.step(d, load(d, x + j + L), load(d, dz + j + L), k);
+      for (int64_t j = i; j < i + 10 * L; j += 2 * L) {
+        step_pair(even, odd, x + j, dz + j, k);
       }
       flush();
     }
     even.clear(d);
     odd.clear(d);
     for (; i + 2 * L <= count; i += 2 * L) {
-      even.step(d, load(d, x + i), load(d, dz + i), k);
-      odd.step(d, load(d, x + i + L), load(d, dz + i + L), k);
+      step_pair(even, odd, x + i, dz + i, k);
     }
     if (i + L <= count) even.step(d, load(d, x + i), load(d, dz + i), k), i += L;
     const int64_t rest = count - i;
@@ -237,7 +245,13 @@ struct Contiguous {
     cover_map<kStream>(
         dx, count, lanes(d),
         [&](int64_t i) HWY_ATTR { store(d, dx_of<N, H>(d, load(d, x + i), load(d, dz + i), k), dx + i); },
-        [&](int64_t i) HWY_ATTR { stream(d, dx_of<N, H>(d, load(d, x + i), load(d, dz + i), k), dx + i); });
+        [&](int64_t i) HWY_ATTR {
+          const auto xs = load_pair(d, x + i);
+          const auto dzs = load_pair(d, dz + i);
+          store_pair<kStream>(
+              d, Pair<Tag<T>>{dx_of<N, H>(d, xs.first, dzs.first, k), dx_of<N, H>(d, xs.second, dzs.second, k)},
+              dx + i);
+        });
   }
 
   template <Norm N, Threshold H>

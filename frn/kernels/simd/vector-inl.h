@@ -6,6 +6,7 @@
 #define FRN_KERNELS_SIMD_VECTOR_INL_H_
 #endif
 
+#include <bit>
 #include <cstring>
 
 #include "frn/kernels/kernels.h"
@@ -63,19 +64,22 @@ HWY_INLINE Vector<D> load(D d, const Float16* p) {
   return hn::BitCast(d, hn::IfThenElse(hn::Eq(exponent, ones), raised, hn::BitCast(d32, wide)));
 }
 
-// Highway truncates to bfloat16; PyTorch rounds to nearest even, and keeps NaN a NaN.
+// Highway truncates to bfloat16; PyTorch rounds to nearest even, and makes every NaN 0x7fc0. The result stands in the
+// upper halves of the lanes, the lower ones are not cleared.
 template <class D>
-HWY_INLINE auto round_to_bfloat16(D, Vector<D> v) {
+HWY_INLINE auto round_to_upper_halves(D d, Vector<D> v) {
   const hn::RebindToUnsigned<D> d32;
+  const auto bits = hn::BitCast(d32, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
+  const auto rounded = hn::BitCast(d, hn::Add(hn::Add(bits, hn::Set(d32, 0x7fffu)), odd));
+  const auto nan = hn::BitCast(d, hn::Set(d32, 0x7fc00000u));
+  return hn::BitCast(d32, hn::IfThenElse(hn::IsNaN(v), nan, rounded));
+}
+template <class D>
+HWY_INLINE auto round_to_bfloat16(D d, Vector<D> v) {
   const hn::RebindToSigned<D> di32;
   const hn::Rebind<uint16_t, D> d16;
-  const auto bits = hn::BitCast(d32, v);
-  const auto upper = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(upper, hn::Set(d32, 1));
-  const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(d32, 0x7fffu)), odd));
-  const auto nan = hn::Or(upper, hn::Set(d32, 0x40u));
-  const auto is_nan = hn::RebindMask(d32, hn::IsNaN(v));
-  return hn::DemoteTo(d16, hn::BitCast(di32, hn::IfThenElse(is_nan, nan, rounded)));
+  return hn::DemoteTo(d16, hn::BitCast(di32, hn::ShiftRight<16>(round_to_upper_halves(d, v))));
 }
 
 template <class D>
@@ -133,6 +137,48 @@ HWY_INLINE void stream(D d, Vector<D> v, Float16* p) {
     hn::Stream(hn::BitCast(du16, hn::DemoteTo(d16, v)), du16, reinterpret_cast<uint16_t*>(p));
   } else {
     store(d, v, p);
+  }
+}
+
+// Two vectors of adjacent values, in the order that costs least. 32 bits hold two bfloat16, and each is a float once
+// the other is masked or shifted away: no widening, no packing. The vectors then hold the even and the odd values.
+template <class D>
+struct Pair {
+  Vector<D> first, second;
+};
+template <typename T>
+inline constexpr bool kInterleavedPairs = std::is_same_v<T, BFloat16>&& std::endian::native == std::endian::little;
+
+template <class D, typename T>
+HWY_INLINE Pair<D> load_pair(D d, const T* p) {
+  if constexpr (kInterleavedPairs<T>) {
+    const hn::RebindToUnsigned<D> d32;
+    const auto bits = hn::LoadU(d32, reinterpret_cast<const uint32_t*>(p));
+    return {hn::BitCast(d, hn::ShiftLeft<16>(bits)), hn::BitCast(d, hn::And(bits, hn::Set(d32, 0xffff0000u)))};
+  } else {
+    return {load(d, p), load(d, p + lanes(d))};
+  }
+}
+
+// kStream: around the cache; p must then be aligned to the vector.
+template <bool kStream, class D, typename T>
+HWY_INLINE void store_pair(D d, Pair<D> v, T* p) {
+  if constexpr (kInterleavedPairs<T>) {
+    const hn::RebindToUnsigned<D> d32;
+    const auto even = hn::ShiftRight<16>(round_to_upper_halves(d, v.first));
+    const auto odd = hn::And(round_to_upper_halves(d, v.second), hn::Set(d32, 0xffff0000u));
+    const auto both = hn::Or(even, odd);
+    if constexpr (kStream) {
+      hn::Stream(both, d32, reinterpret_cast<uint32_t*>(p));
+    } else {
+      hn::StoreU(both, d32, reinterpret_cast<uint32_t*>(p));
+    }
+  } else if constexpr (kStream) {
+    stream(d, v.first, p);
+    stream(d, v.second, p + lanes(d));
+  } else {
+    store(d, v.first, p);
+    store(d, v.second, p + lanes(d));
   }
 }
 
@@ -201,20 +247,17 @@ class WideSum<double> {
 template <>
 class WideSum<float> {
  public:
-  HWY_INLINE WideSum() : low_(hn::Zero(hn::ScalableTag<double>())), high_(low_) {}
+  HWY_INLINE WideSum() : total_(hn::Zero(hn::ScalableTag<double>())) {}
+  // The halves are added before they are widened: one rounding more, half the conversions and registers.
   HWY_INLINE void add(Vector<hn::ScalableTag<float>> v) {
     const hn::ScalableTag<double> dd;
     const hn::Half<hn::ScalableTag<float>> half;
-    low_ = hn::Add(low_, hn::PromoteTo(dd, hn::LowerHalf(half, v)));
-    high_ = hn::Add(high_, hn::PromoteTo(dd, hn::UpperHalf(half, v)));
+    total_ = hn::Add(total_, hn::PromoteTo(dd, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v))));
   }
-  HWY_INLINE void store(double* lane_sums) const {
-    hn::StoreU(hn::Add(low_, high_), hn::ScalableTag<double>(), lane_sums);
-  }
+  HWY_INLINE void store(double* lane_sums) const { hn::StoreU(total_, hn::ScalableTag<double>(), lane_sums); }
 
  private:
-  Vector<hn::ScalableTag<double>> low_;
-  Vector<hn::ScalableTag<double>> high_;
+  Vector<hn::ScalableTag<double>> total_;
 };
 
 // The coefficients of one vector: the same channel in all lanes (contiguous) or a channel per lane (channels-last).
@@ -288,8 +331,8 @@ HWY_INLINE Vector<D> dx_of(D d, Vector<D> x, Vector<D> dz, const Lanes<D>& k) {
   return hn::MulAdd(k.slope, dy, hn::MulAdd(k.xhat_scale, xhat, k.shift));
 }
 
-// One chain of float additions for each sum that <N, H> has. Chains stay at four terms and are then added to doubles,
-// so that a sum of any length is within a few units in the last place (docs/numerics.md).
+// One chain of float additions for each sum that <N, H> has. Two chains of at most five terms are joined and then
+// added to doubles, so that a sum of any length stays below 8 units of 2^-24 (docs/numerics.md).
 template <Norm N, Threshold H, class D>
 struct GradientChain {
   Vector<D> dy, dy_d, blocked_dz, blocked_dz_y;
