@@ -15,6 +15,14 @@ namespace frn::cli {
 namespace {
 
 std::atomic<int64_t> live_bytes{0};
+std::atomic<int64_t> peak_bytes{0};
+
+void add_live(int64_t bytes) {
+  const int64_t now = live_bytes += bytes;
+  int64_t peak = peak_bytes;
+  while (now > peak && !peak_bytes.compare_exchange_weak(peak, now)) {
+  }
+}
 
 struct Block {
   c10::DataPtr data;
@@ -32,7 +40,7 @@ class CountingAllocator : public c10::Allocator {
   explicit CountingAllocator(c10::Allocator* next) : next_(next) {}
   c10::DataPtr allocate(size_t bytes) override {
     auto block = std::make_unique<Block>(Block{next_->allocate(bytes), static_cast<int64_t>(bytes)});
-    live_bytes += block->bytes;
+    add_live(block->bytes);
     void* const data = block->data.get();
     return {data, block.release(), &release, c10::DeviceType::CPU};
   }
@@ -71,9 +79,11 @@ std::string allocator_name() {
 TensorBytes::TensorBytes() {
   static CountingAllocator counting(usual_allocator());
   live_bytes = 0;
+  peak_bytes = 0;
   c10::SetCPUAllocator(&counting, kAboveDefault);
 }
 TensorBytes::~TensorBytes() { c10::SetCPUAllocator(usual_allocator(), kAboveDefault); }
 int64_t TensorBytes::live() const { return live_bytes; }
+int64_t TensorBytes::peak() const { return peak_bytes; }
 
 }  // namespace frn::cli

@@ -21,6 +21,7 @@ class TensorBytes {
   TensorBytes& operator=(const TensorBytes&) = delete;
 
   int64_t live() const;
+  int64_t peak() const;
 };
 
 }  // namespace frn::cli

@@ -7,7 +7,10 @@ namespace frn::cli {
 
 // Each adds its subcommand to the program; the work is done in the subcommand's callback.
 void add_bench(CLI::App& program);
+void add_bench_train(CLI::App& bench);
+void add_convert(CLI::App& program);
 void add_info(CLI::App& program);
+void add_info_models(CLI::App& info);  // its models and model
 void add_study(CLI::App& program);
 
 }  // namespace frn::cli

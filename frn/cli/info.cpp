@@ -1,4 +1,4 @@
-// frn info norms | system: what can be asked for, and what it will run on.
+// frn info norms | system (models: info_models.cpp): what can be asked for, and what it will run on.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/version.h>
@@ -135,6 +135,7 @@ void add_info(CLI::App& program) {
     command->callback([as_json, print] { print(*as_json); });
   };
   add("norms", "The normalisations and activations that a layer's name is made of", print_norms);
+  add_info_models(*info);
   add("system", "Versions, processor, threads, and the kernels that fit it", print_system);
 }
 

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   program.set_help_all_flag("--help-all", "Print the help of every subcommand");
   frn::cli::add_bench(program);
+  frn::cli::add_convert(program);
   frn::cli::add_info(program);
   frn::cli::add_study(program);
   if (const auto complaint = frn::cli::find_unknown(program, {argv + 1, argv + argc})) {

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <sstream>
@@ -84,6 +85,8 @@ at::Tensor BatchMethodImpl::train_step(const at::Tensor& x) {
 
 at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
   check(x);
+  // LibTorch has no batch norm on the meta device outside Python; there only the shape counts.
+  if (x.is_meta()) return activate(at::empty_like(x));
   if (!is_training()) return activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var));
   const auto y = train_step(x);
   num_batches_tracked.add_(1);

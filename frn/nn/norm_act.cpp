@@ -1,6 +1,8 @@
 // The table of methods, and what their modules have in common.
 #include "frn/nn/norm_act.h"
 
+#include <ATen/ops/empty_like.h>
+
 #include <array>
 #include <ostream>
 #include <utility>
@@ -134,6 +136,8 @@ NormActImpl::NormActImpl(NormActSpec spec, int64_t channels)
 
 at::Tensor NormActImpl::activate(const at::Tensor& y) const {
   if (spec_.activation().name == kNoActivation) return y;
+  // Shapes alone, also for real parameters: LibTorch's modules cannot move to the meta device.
+  if (y.is_meta()) return at::empty_like(y);
   return act(y, defined_or_none(tau), defined_or_none(kappa), spec_.activation().name);
 }
 

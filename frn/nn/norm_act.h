@@ -25,6 +25,8 @@ class NormActImpl : public torch::nn::Module {
   // What torch::nn::Cloneable gives its children, also as a part of a Sequential or of another Cloneable. The copy
   // keeps the mode (train, eval) and which parameters are frozen.
   std::shared_ptr<Module> clone(const std::optional<torch::Device>& device = std::nullopt) const override;
+  // Takes over all that a like layer holds: tensors, mode, settings.
+  void copy_from(const NormActImpl& other, const std::optional<torch::Device>& device = std::nullopt);
   void pretty_print(std::ostream& stream) const override;
 
   // [channels]; undefined where the method or the activation has none. These are their names in the state dict.
@@ -40,7 +42,6 @@ class NormActImpl : public torch::nn::Module {
   virtual void copy_settings(const NormActImpl& /*other*/) {}
 
  private:
-  void copy_from(const NormActImpl& other, const std::optional<torch::Device>& device);
   void clone_(Module& other, const std::optional<torch::Device>& device) final;
 
   NormActSpec spec_;

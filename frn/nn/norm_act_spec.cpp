@@ -260,4 +260,12 @@ NormActSpec NormActSpec::with_activation(std::string_view name) const {
   return copy;
 }
 
+NormActSpec NormActSpec::with_learned_eps() const {
+  NormActSpec copy = *this;
+  std::erase_if(copy.options_, [](const Option& option) { return option.row->key == "eps"; });
+  copy.add_option("eps=learned");
+  std::sort(copy.options_.begin(), copy.options_.end(), [](const Option& a, const Option& b) { return a.row < b.row; });
+  return copy;
+}
+
 }  // namespace frn

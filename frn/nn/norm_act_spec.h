@@ -102,6 +102,8 @@ class NormActSpec {
   int64_t channel_multiple() const;
 
   NormActSpec with_activation(std::string_view name) const;
+  // The same with eps=learned. Throws frn::Error for methods whose eps cannot be learned.
+  NormActSpec with_learned_eps() const;
 
   // The module for x [N, channels, *], in float32 on the CPU. make_without_act: for use before a residual addition.
   NormAct make(int64_t channels) const;

@@ -1,5 +1,7 @@
 #include "frn/nn/per_sample_norm.h"
 
+#include <ATen/ops/empty_like.h>
+
 #include <cmath>
 
 #include "frn/core/error.h"
@@ -41,6 +43,7 @@ at::Tensor PerSampleNormImpl::current_eps(const torch::Device& device) {
 }
 
 at::Tensor PerSampleNormImpl::forward(const at::Tensor& x) {
+  if (x.is_meta() && !weight.is_meta()) return at::empty_like(x);
   return norm_act(x, weight, bias, current_eps(x.device()), defined_or_none(tau), defined_or_none(kappa), groups_,
                   spec().norm().centered, spec().activation().name);
 }

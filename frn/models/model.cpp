@@ -1,0 +1,180 @@
+// The table of networks, and what they have in common.
+#include "frn/models/model.h"
+
+#include <sstream>
+#include <vector>
+
+#include "frn/core/error.h"
+#include "frn/core/text.h"
+#include "frn/models/networks.h"
+#include "frn/models/parts.h"
+
+namespace frn {
+namespace {
+
+using models::make_inception_v3;
+using models::make_resnet_v1;
+using models::make_resnet_v2;
+using models::make_vgg_a;
+using models::ResNetShape;
+using Make = std::shared_ptr<Model> (*)(const ModelOptions&);
+
+constexpr int64_t kWidth = 64;
+constexpr ResNetShape basic(std::array<int64_t, 4> blocks) { return {false, blocks, kWidth, true}; }
+constexpr ResNetShape bottleneck(std::array<int64_t, 4> blocks) { return {true, blocks, kWidth, true}; }
+// 6n+2 layers for images of 32 px ("Deep residual learning", section 4.2).
+constexpr ResNetShape small(int64_t n) { return {false, {n, n, n, 0}, 16, false}; }
+
+template <ResNetShape kShape>
+constexpr Make kV1 = [](const ModelOptions& options) { return make_resnet_v1(kShape, options); };
+template <ResNetShape kShape>
+constexpr Make kV2 = [](const ModelOptions& options) { return make_resnet_v2(kShape, options); };
+
+// A row of a network that takes any size: padding keeps at least one value per map.
+constexpr ModelRow resnet(std::string_view name, std::string_view description, int64_t input_size, Make make) {
+  return {name, description, input_size, 1, 1, 0, 0, make};
+}
+
+constexpr int64_t kImageNet = 224;
+constexpr int64_t kCifar = 32;
+constexpr std::string_view kV2Text = "pre-activation ResNet, identity shortcuts";
+constexpr std::string_view kSmallText = "pre-activation ResNet for small images: 3x3 stem, 16/32/64 filters";
+constexpr std::string_view kV1Text = "ResNet as first published, for detection";
+
+// VGG: five poolings halve the size, and leave at least 1. Inception: 75 leaves 1x1 at the end; the auxiliary head
+// needs 17x17 maps, which 299 gives.
+constexpr double kVggDropout = 0.5;
+constexpr double kInceptionDropout = 0.5;  // as torchvision's; 0.2 at the end in Szegedy et al.'s own code
+constexpr double kAuxiliaryWeight = 0.4;
+
+const std::array kModels{
+    resnet("resnetv2-18", kV2Text, kImageNet, kV2<basic({2, 2, 2, 2})>),
+    resnet("resnetv2-34", kV2Text, kImageNet, kV2<basic({3, 4, 6, 3})>),
+    resnet("resnetv2-50", kV2Text, kImageNet, kV2<bottleneck({3, 4, 6, 3})>),
+    resnet("resnetv2-101", kV2Text, kImageNet, kV2<bottleneck({3, 4, 23, 3})>),
+    resnet("resnetv2-152", kV2Text, kImageNet, kV2<bottleneck({3, 8, 36, 3})>),
+    resnet("resnetv2-8", kSmallText, kCifar, kV2<small(1)>),
+    resnet("resnetv2-20", kSmallText, kCifar, kV2<small(3)>),
+    resnet("resnetv2-32", kSmallText, kCifar, kV2<small(5)>),
+    resnet("resnetv2-56", kSmallText, kCifar, kV2<small(9)>),
+    resnet("resnetv1-18", kV1Text, kImageNet, kV1<basic({2, 2, 2, 2})>),
+    resnet("resnetv1-34", kV1Text, kImageNet, kV1<basic({3, 4, 6, 3})>),
+    resnet("resnetv1-50", kV1Text, kImageNet, kV1<bottleneck({3, 4, 6, 3})>),
+    resnet("resnetv1-101", kV1Text, kImageNet, kV1<bottleneck({3, 4, 23, 3})>),
+    ModelRow{"inceptionv3", "InceptionV3 with an auxiliary head while training", 299, 75, 299, kInceptionDropout,
+             kAuxiliaryWeight, make_inception_v3},
+    ModelRow{"vgg-a", "VGG with 11 layers, a norm after every layer, the hidden linear ones included", kImageNet, 32,
+             32, kVggDropout, 0,
+             [](const ModelOptions& options) {
+               return make_vgg_a({7, 4096, true}, options);
+             }},
+    ModelRow{"vgg-a-small", "vgg-a for small images: linear layers of 512", kCifar, 32, 32, kVggDropout, 0,
+             [](const ModelOptions& options) {
+               return make_vgg_a({1, 512, true}, options);
+             }},
+    ModelRow{"vgg11", "VGG with 11 layers, norms after convolutions alone (torchvision's vgg11_bn)", kImageNet, 32, 32,
+             kVggDropout, 0,
+             [](const ModelOptions& options) {
+               return make_vgg_a({7, 4096, false}, options);
+             }},
+};
+
+std::string shape_text(const at::Tensor& x) {
+  std::ostringstream out;
+  out << x.sizes();
+  return out.str();
+}
+
+void check_options(std::string_view name, const ModelOptions& options) {
+  const auto at_least_1 = [&](const char* what, int64_t value) {
+    if (value < 1) throw Error(name, std::string(what) + " must be at least 1 but are " + std::to_string(value));
+  };
+  at_least_1("classes", options.classes);
+  at_least_1("input channels", options.input_channels);
+  if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1)) {
+    throw Error(name, "dropout must be from 0 to below 1 but is " + std::to_string(*options.dropout));
+  }
+}
+
+}  // namespace
+
+std::span<const ModelRow> model_table() { return kModels; }
+
+const ModelRow& find_model(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const auto& row : kModels) {
+    if (row.name == name) return row;
+    names.push_back(row.name);
+  }
+  throw Error("model", "the name must be one of " + join(names) + " but is '" + std::string(name) + "'" +
+                           suggestion(name, names));
+}
+
+int64_t Model::smallest_input() const {
+  const bool with_head = options_.auxiliary && is_training() && row_->auxiliary_weight > 0;
+  return with_head ? row_->smallest_with_auxiliary : row_->smallest_input;
+}
+
+ModelOutput Model::forward(const at::Tensor& x) {
+  if (x.dim() != 4 || x.size(1) != options_.input_channels) {
+    throw Error(row_->name, "x must have shape [N, " + std::to_string(options_.input_channels) +
+                                ", H, W] (input channels of the model) but has " + shape_text(x));
+  }
+  const int64_t smallest = smallest_input();
+  if (x.size(2) < smallest || x.size(3) < smallest) {
+    const bool head_asks = smallest > row_->smallest_input;
+    throw Error(row_->name, "height and width must be at least " + std::to_string(smallest) +
+                                (head_asks ? " while training with the auxiliary head (" +
+                                                 std::to_string(row_->smallest_input) + " without it)"
+                                           : "") +
+                                " but x has shape " + shape_text(x));
+  }
+  return run(x);
+}
+
+// Tensors are replaced inside the registered ones, so that the members of the layers keep pointing at them.
+std::shared_ptr<torch::nn::Module> Model::clone(const std::optional<torch::Device>& device) const {
+  const torch::NoGradGuard no_grad;
+  auto copy = make_uninitialised_model(row_->name, options_);
+  auto targets = copy->named_parameters();
+  for (const auto& source : named_parameters()) {
+    auto& target = targets[source.key()];
+    target.set_data(device && source->device() != *device ? source->to(*device) : source->clone());
+    target.set_requires_grad(source->requires_grad());
+  }
+  const auto layers = copy->named_modules();
+  for (const auto& source : named_modules()) {
+    const auto& target = layers[source.key()];
+    target->train(source.value()->is_training());
+    const auto* norm = dynamic_cast<const NormActImpl*>(source.value().get());
+    if (norm != nullptr) dynamic_cast<NormActImpl&>(*target).copy_from(*norm, device);
+  }
+  return copy;
+}
+
+std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const ModelOptions& options) {
+  const auto& row = find_model(name);
+  check_options(name, options);
+  auto resolved = options;
+  resolved.dropout = options.dropout.value_or(row.dropout);
+  auto model = row.make(resolved);
+  model->row_ = &row;
+  return model;
+}
+
+std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options) {
+  auto model = make_uninitialised_model(name, options);
+  initialise(*model);
+  return model;
+}
+
+int64_t multiply_adds(std::string_view name, const ModelOptions& options, int64_t input_size) {
+  const torch::NoGradGuard no_grad;
+  const auto model = make_uninitialised_model(name, options);
+  model->eval();
+  const MultiplyAddCounter counter;
+  model->forward(at::empty({1, options.input_channels, input_size, input_size}, at::device(at::kMeta)));
+  return counter.count();
+}
+
+}  // namespace frn

@@ -1,0 +1,88 @@
+// models/ holds the networks of the paper, each built from a NormActSpec, and the table that names them. No data, no
+// training.
+//
+// A model is named as in the table (`resnetv2-50`), takes x [N, input_channels, H, W] and gives logits [N, classes].
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "frn/nn/norm_act_spec.h"
+
+namespace frn {
+
+struct ModelOptions {
+  NormActSpec norm = NormActSpec::parse("frn+tlu");
+  int64_t classes = 1000;
+  int64_t input_channels = 3;
+  // The share of units dropped before the classifier's layers; none: the model's own.
+  std::optional<double> dropout = std::nullopt;
+  // Whether a model that has an auxiliary head (inceptionv3) builds it.
+  bool auxiliary = true;
+
+  bool operator==(const ModelOptions&) const = default;
+};
+
+struct ModelOutput {
+  at::Tensor logits;     // [N, classes]
+  at::Tensor auxiliary;  // [N, classes], while training a model with an auxiliary head; else undefined
+};
+
+struct ModelRow;
+
+// The base of all networks: their name and options, the check of x, copies.
+class Model : public torch::nn::Module {
+ public:
+  // Throws frn::Error when x has another rank, other channels, or is too small; it names the smallest size.
+  ModelOutput forward(const at::Tensor& x);
+
+  const ModelRow& row() const { return *row_; }
+  const ModelOptions& options() const { return options_; }
+  // The smallest height and width in the present mode.
+  int64_t smallest_input() const;
+
+  // A copy that shares nothing; it keeps the mode (train, eval), types, and which parameters are frozen.
+  std::shared_ptr<Module> clone(const std::optional<torch::Device>& device = std::nullopt) const override;
+
+ protected:
+  explicit Model(ModelOptions options) : options_(std::move(options)) {}
+  virtual ModelOutput run(const at::Tensor& x) = 0;
+
+ private:
+  friend std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options);
+  friend std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const ModelOptions& options);
+
+  ModelOptions options_;
+  const ModelRow* row_ = nullptr;
+};
+
+struct ModelRow {
+  std::string_view name;
+  std::string_view description;
+  int64_t input_size;               // the height and width it is made for
+  int64_t smallest_input;           // in eval mode, and in training without an auxiliary head
+  int64_t smallest_with_auxiliary;  // in training with one
+  double dropout;                   // the model's own share
+  double auxiliary_weight;          // of the auxiliary head's loss while training; 0: the model has none
+  std::shared_ptr<Model> (*make)(const ModelOptions&);
+};
+
+std::span<const ModelRow> model_table();
+// Throws frn::Error, which names the nearest known name.
+const ModelRow& find_model(std::string_view name);
+
+// In float32 on the CPU, in training mode, initialised from torch's default generator: convolutions He normal
+// (fan-out), linear layers normal(0, 0.01), biases 0; norms as NormActSpec::make leaves them.
+std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options);
+// The same with convolutions and linear layers left as memory was, for counting and for weights that come from a file.
+std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const ModelOptions& options);
+
+// The multiply-adds of convolutions and linear layers for one image, without running them.
+int64_t multiply_adds(std::string_view name, const ModelOptions& options, int64_t input_size);
+
+}  // namespace frn

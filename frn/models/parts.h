@@ -1,0 +1,46 @@
+// What the networks are made of, and the few rules they share.
+#pragma once
+
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/max_pool2d.h>
+
+#include "frn/models/model.h"
+#include "frn/nn/layers.h"
+#include "frn/nn/norm_act.h"
+
+namespace frn::models {
+
+// A module that only holds numbered or named children.
+using Holder = torch::nn::Module;
+
+// Filter counts that the norm's groups do not divide are rounded up (section 4.1 of the paper).
+int64_t filters(const NormActSpec& norm, int64_t count);
+
+// The layer for maps that are, or may be, a single value: there FRN with a small fixed eps is a step function, so eps
+// is learned unless the spec says otherwise (section 3.3).
+NormActSpec for_single_values(const NormActSpec& norm);
+
+// The activation of a spec without its norm, for use after a residual addition.
+NormActSpec activation_alone(const NormActSpec& norm);
+
+// A convolution, its norm and its activation, under the names `conv` and `norm`.
+class ConvNormActImpl : public torch::nn::Module {
+ public:
+  ConvNormActImpl(const NormActSpec& norm, const ConvShape& shape);
+  at::Tensor forward(const at::Tensor& x) { return norm_->forward(conv_->forward(x)); }
+
+ private:
+  Conv2d conv_;
+  NormAct norm_;
+};
+// NOLINTNEXTLINE(readability-identifier-naming)
+TORCH_MODULE(ConvNormAct);
+
+// [N, C, H, W] -> [N, C]
+at::Tensor average_over_map(const at::Tensor& x);
+// [N, C, H, W] -> [N, C, size, size]
+at::Tensor average_to(const at::Tensor& x, int64_t size);
+
+}  // namespace frn::models

@@ -1,0 +1,27 @@
+// Which parameters weight decay touches. The rule goes by what a parameter belongs to, not by its shape or its module's
+// name: FRN's eps is one number, a linear layer's bias a vector.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace frn {
+
+struct DecayRule {
+  bool norms = false;   // gamma, beta, tau, kappa, eps
+  bool biases = false;  // of convolutions and linear layers
+};
+
+struct ParameterGroups {
+  using List = std::vector<std::pair<std::string, at::Tensor>>;
+  List decayed;
+  List not_decayed;
+};
+
+// Every parameter of the module once, in the order of its layers.
+ParameterGroups parameter_groups(const torch::nn::Module& module, const DecayRule& rule = {});
+
+}  // namespace frn
