@@ -5,7 +5,8 @@
 
 #include <atomic>
 #include <limits>
-#include <memory>
+#include <mutex>
+#include <unordered_map>
 
 #ifdef FRN_HAVE_TCMALLOC
 #include <gperftools/malloc_extension.h>
@@ -24,38 +25,46 @@ void add_live(int64_t bytes) {
   }
 }
 
-struct Block {
-  c10::DataPtr data;
-  int64_t bytes;
-};
+c10::Allocator* usual_allocator() {
+  static c10::Allocator* const usual = c10::GetCPUAllocator();
+  return usual;
+}
 
-void release(void* context) {
-  const std::unique_ptr<Block> block(static_cast<Block*>(context));
-  live_bytes -= block->bytes;
+// The sizes of the blocks that were counted. LibTorch also frees blocks by their bare address, so that nothing but a
+// table can know them.
+std::mutex sizes_mutex;
+std::unordered_map<void*, int64_t> sizes;
+
+void release(void* data) {
+  {
+    const std::lock_guard lock(sizes_mutex);
+    const auto found = sizes.find(data);
+    if (found != sizes.end()) {
+      live_bytes -= found->second;
+      sizes.erase(found);
+    }
+  }
+  usual_allocator()->raw_deleter()(data);
 }
 
 // Passes every request on to LibTorch's own allocator and counts it.
 class CountingAllocator : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* next) : next_(next) {}
   c10::DataPtr allocate(size_t bytes) override {
-    auto block = std::make_unique<Block>(Block{next_->allocate(bytes), static_cast<int64_t>(bytes)});
-    add_live(block->bytes);
-    void* const data = block->data.get();
-    return {data, block.release(), &release, c10::DeviceType::CPU};
+    auto block = usual_allocator()->allocate(bytes);
+    void* const data = block.release_context();
+    if (data != nullptr) {
+      const std::lock_guard lock(sizes_mutex);
+      sizes[data] = static_cast<int64_t>(bytes);
+    }
+    add_live(static_cast<int64_t>(bytes));
+    return {data, data, &release, c10::DeviceType::CPU};
   }
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
   void copy_data(void* dest, const void* src, std::size_t count) const override { default_copy_data(dest, src, count); }
-
- private:
-  c10::Allocator* next_;
 };
 
 constexpr uint8_t kAboveDefault = 100;
-
-c10::Allocator* usual_allocator() {
-  static c10::Allocator* const usual = c10::GetCPUAllocator();
-  return usual;
-}
 
 }  // namespace
 
@@ -77,9 +86,14 @@ std::string allocator_name() {
 }
 
 TensorBytes::TensorBytes() {
-  static CountingAllocator counting(usual_allocator());
-  live_bytes = 0;
-  peak_bytes = 0;
+  usual_allocator();  // asked for while it is still the one in use
+  static CountingAllocator counting;
+  {
+    const std::lock_guard lock(sizes_mutex);
+    sizes.clear();  // of blocks from an earlier count: from now on they are not ours to subtract
+    live_bytes = 0;
+    peak_bytes = 0;
+  }
   c10::SetCPUAllocator(&counting, kAboveDefault);
 }
 TensorBytes::~TensorBytes() { c10::SetCPUAllocator(usual_allocator(), kAboveDefault); }

@@ -32,24 +32,22 @@ void check(const Options& options) {
 void run(const Options& options) {
   check(options);
   const auto mode = options.partial ? LoadMode::kPartial : LoadMode::kStrict;
+  // Names first: a wrong one should not wait for a large file.
+  const bool renames = options.model.empty();
+  const auto* foreign = renames ? &find_foreign_model(options.from + options.to) : nullptr;
+  const std::string model(renames ? foreign->model : find_model(options.model).name);
+  std::optional<NormActSpec> norm;
+  if (!options.norm.empty()) norm = NormActSpec::parse(options.norm);
+
   auto tensors = read_weights(options.in);
   NameReport report;
-  std::string model = options.model;
-  if (!options.from.empty()) {
-    const auto& foreign = find_foreign_model(options.from);
-    model = foreign.model;
-    tensors = from_foreign(foreign, tensors, mode, report);
-  } else if (!options.to.empty()) {
-    const auto& foreign = find_foreign_model(options.to);
-    model = foreign.model;
-    tensors = to_foreign(foreign, tensors, mode, report);
-  }
+  if (!options.from.empty()) tensors = from_foreign(*foreign, tensors, mode, report);
+  if (!options.to.empty()) tensors = to_foreign(*foreign, tensors, mode, report);
   std::map<std::string, std::string> metadata{{"format", "pt"}};  // what Python's readers look for
   if (options.to.empty()) metadata["frn.model"] = model;
-  if (!options.norm.empty()) {
-    const auto norm = NormActSpec::parse(options.norm);
-    tensors = with_fresh_norms(model, norm, tensors);
-    metadata["frn.norm"] = norm.to_string();
+  if (norm) {
+    tensors = with_fresh_norms(model, *norm, tensors);
+    metadata["frn.norm"] = norm->to_string();
   }
   write_weights(options.out, tensors, metadata);
   if (const auto left = report.to_string(); !left.empty()) fmt::print("left out: {}\n", left);

@@ -6,17 +6,22 @@
 namespace frn {
 namespace {
 
+// Letters added, left out, changed, or two neighbours swapped.
 size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1);
   std::vector<size_t> row(b.size() + 1);
+  std::vector<size_t> next(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
+    next[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+      const size_t change = row[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, change});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) next[j] = std::min(next[j], before[j - 2] + 1);
     }
+    before.swap(row);
+    row.swap(next);
   }
   return row.back();
 }

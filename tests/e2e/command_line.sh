@@ -19,6 +19,7 @@ expect() {
   fi
 }
 
+: >"$work/file"
 expect 0 '^frn [0-9]' "$frn" --version
 expect 0 'bench' "$frn" --help
 expect 0 'kernels' "$frn" bench --help
@@ -35,9 +36,20 @@ expect 0 'in use' "$frn" info system
 expect 0 'reference +in use' env FRN_IMPLEMENTATION=reference "$frn" info system
 expect bad "FRN_IMPLEMENTATION must be one of .*reference.*'refrence'.*did you mean 'reference'" \
   env FRN_IMPLEMENTATION=refrence "$frn" info system
+expect 0 'resnetv2-50 +25.57 M +4.09 G +224' "$frn" info models
+expect 0 'multiples of 32' "$frn" info models --norm gn+relu
+expect 0 '"multiply_adds": 4089184256' "$frn" info model resnetv1-50 --norm bn+relu --json
+expect 0 'stages.0.blocks.0.norm1.tau' "$frn" info model resnetv2-20 --parameters
+expect bad "did you mean 'resnetv2-50'" "$frn" info model resnetv2_50
+expect bad "norm must be one of .*'fnr'" "$frn" info models --norm fnr+tlu
+expect bad 'nothing.safetensors: cannot open' "$frn" convert --from torchvision:resnet18 "$work/nothing.safetensors" "$work/x"
+expect bad "did you mean 'torchvision:resnet50'" "$frn" convert --from torchvision:resnet5 "$work/file" "$work/x"
+expect bad 'one of --from, --to and --model' "$frn" convert "$work/file" "$work/x"
+expect bad "unknown option '--form'.*did you mean '--from'" "$frn" convert --form torchvision:resnet18 a b
+[[ ! -e "$work/x" ]] || { echo 'FAILED: a failed conversion left a file'; failures=$((failures + 1)); }
+expect 0 'frn\+tlu .*1.00' "$frn" bench train --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
 expect 0 'wrote' "$frn" study figure-epsilon --out "$work/a b"
 [[ -s "$work/a b/figure-epsilon.svg" ]] || { echo 'FAILED: no figure'; failures=$((failures + 1)); }
-: >"$work/file"
 expect bad 'cannot make the folder' "$frn" study figure-epsilon --out "$work/file/x"
 expect bad 'gnuplot' env PATH=/nonexistent "$frn" study figure-epsilon --out "$work/none"
 [[ ! -e "$work/none/figure-epsilon.svg" ]] || { echo 'FAILED: half a figure'; failures=$((failures + 1)); }
