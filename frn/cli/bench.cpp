@@ -2,6 +2,7 @@
 // Times mean little on a shared machine, ratios taken side by side do: every round measures all subjects in turn.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -226,7 +226,7 @@ class InceptionV3 : public Model {
  private:
   void add_stem(const std::string& name, ConvShape shape, int64_t& channels) {
     shape.out = filters(options().norm, shape.out);
-    stem_.push_back(register_module(name, ConvNormAct(options().norm, shape)));
+    stem_.emplace_back(register_module(name, ConvNormAct(options().norm, shape)));
     channels = shape.out;
   }
   template <class Block, class... More>

@@ -32,7 +32,7 @@ class VggA : public Model {
     for (size_t i = 0; i < kFilters.size(); ++i) {
       auto conv = same_conv(channels, filters(norm, kFilters[i]), 3);
       conv.bias = true;
-      convolutions_.push_back(features->register_module(std::to_string(i), ConvNormAct(norm, conv)));
+      convolutions_.emplace_back(features->register_module(std::to_string(i), ConvNormAct(norm, conv)));
       channels = conv.out;
     }
     const auto linear_norm = shape.norm_after_linear ? for_single_values(norm) : activation_alone(norm);
