@@ -10,8 +10,8 @@
 #include <c10/util/Exception.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -108,7 +108,7 @@ void add_gradients(const torch::nn::Module& model, frn::NamedTensors& results) {
       throw frn::Error("model_step", "every parameter must take part in the loss but '" + parameter.key() +
                                          "' has no gradient after backward");
     }
-    results["grad." + parameter.key()] = parameter->grad().clone();
+    results["grad." + parameter.key()] = parameter->grad();  // zero_grad lets go of it, the next step makes another
   }
 }
 
@@ -134,29 +134,30 @@ frn::NamedTensors train(frn::Model& model, const at::Tensor& x, const at::Tensor
   return results;
 }
 
-void run(const Options& options) {
+int run(int argc, char** argv) {
+  CLI::App program("One of our models, trained for a few steps on given batches", "model_step");
+  Options options;
+  declare(program, options);
+  CLI11_PARSE(program, argc, argv);
   const auto model = load_model(options);
   const auto batches = frn::read_weights(options.batch);
   frn::write_weights(options.out, train(*model, batches.at("x"), batches.at("target"), options));
+  return 0;
+}
+
+int complain(const char* what) {
+  std::fprintf(stderr, "model_step: %s\n", what);
+  return 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App program("One of our models, trained for a few steps on given batches", "model_step");
-  Options options;
-  declare(program, options);
   try {
-    program.parse(argc, argv);
-    run(options);
-  } catch (const CLI::ParseError& error) {
-    return program.exit(error);
+    return run(argc, argv);
   } catch (const c10::Error& error) {
-    std::cerr << "model_step: " << error.what_without_backtrace() << "\n";
-    return 1;
+    return complain(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    std::cerr << "model_step: " << error.what() << "\n";
-    return 1;
+    return complain(error.what());
   }
-  return 0;
 }

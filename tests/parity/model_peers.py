@@ -159,7 +159,7 @@ def train_in_python(module: nn.Module, batches: dict[str, Tensor], dtype, lr: fl
             losses.append(loss.item())
             if len(losses) == 1:
                 outputs = {name: part.detach() for name, part in parts.items()}
-                gradients = {name: p.grad.clone() for name, p in module.named_parameters()}
+                gradients = {name: p.grad for name, p in module.named_parameters()}  # zero_grad lets go of it
             descent.step()
     buffers = {name: tensor.detach() for name, tensor in module.named_buffers()}
     return Steps(outputs, torch.tensor(losses, dtype=torch.float64), gradients, buffers)
