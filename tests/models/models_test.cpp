@@ -133,11 +133,12 @@ TEST_P(EveryModel, ACopySharesNothingAndComputesTheSame) {
 }
 
 // Rounding errors grow with depth, and a value near a threshold may fall to its other side: the bounds say no more than
-// that the same function is computed.
+// that the same function is computed. Over all channels, because FRN alone has a slope of 1/sqrt(eps) = 1000 on the
+// single values that small images leave at the end, and enlarges every rounding so much.
 TEST_P(EveryModel, RunsInChannelsLastAndInOtherTypes) {
   if (!runs_everything(GetParam())) GTEST_SKIP() << "set FRN_ALL_CASES to run the largest networks too";
   const torch::NoGradGuard no_grad;
-  const auto model = make(GetParam(), "frn+tlu");
+  const auto model = make(GetParam(), "lfrn+tlu");
   model->eval();
   const auto x = images(*model, std::max<int64_t>(32, model->smallest_input()));
   const auto expected = model->forward(x).logits.to(torch::kDouble);
