@@ -18,8 +18,11 @@ int main(int argc, char** argv) {
   program.set_help_all_flag("--help-all", "Print the help of every subcommand");
   frn::cli::add_bench(program);
   frn::cli::add_convert(program);
+  frn::cli::add_eval(program);
   frn::cli::add_info(program);
+  frn::cli::add_report(program);
   frn::cli::add_study(program);
+  frn::cli::add_train(program);
   if (const auto complaint = frn::cli::find_unknown(program, {argv + 1, argv + argc})) {
     fmt::print(stderr, "frn: {}\n", *complaint);
     return 2;

@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "frn/core/safetensors_header.h"
+#include "frn/core/whole_file.h"
 
 namespace frn::safetensors {
 namespace {
@@ -44,61 +43,6 @@ Header read_header(int descriptor, std::string_view source) {
   read_at(descriptor, kLengthBytes, std::as_writable_bytes(std::span(text)), source);
   return parse_header(text, size, source);
 }
-
-// --- Writing ---
-
-// A new file in the target's folder, gone again unless it is renamed onto the target.
-class Temporary {
- public:
-  Temporary(const std::filesystem::path& target, std::string_view source) : target_(target), source_(source) {
-    static std::atomic<unsigned> counter = 0;
-    do {  // another process of the same number may have died here
-      // Not made from the target's name, which may have all the letters that a name can have.
-      path_ =
-          target.parent_path() / (".frn-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".partial");
-      descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EEXIST);
-    if (descriptor_ < 0) fail_system(source_, "cannot write");
-  }
-  ~Temporary() {
-    if (descriptor_ >= 0) close(descriptor_);
-    if (!in_place_) unlink(path_.c_str());
-  }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) fail_system(source_, "cannot write");
-      bytes = bytes.subspan(static_cast<size_t>(count));
-    }
-  }
-
-  void put_in_place() {
-    if (fsync(descriptor_) != 0 || close(std::exchange(descriptor_, -1)) != 0) fail_system(source_, "cannot write");
-    if (rename(path_.c_str(), target_.c_str()) != 0) fail_system(source_, "cannot write");
-    in_place_ = true;
-    sync_folder();
-  }
-
- private:
-  // So that the new name outlives a power cut. Not every file system can, and the file is whole either way.
-  void sync_folder() const {
-    const auto folder = target_.parent_path();
-    const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return;
-    fsync(descriptor);
-    close(descriptor);
-  }
-
-  std::filesystem::path target_;
-  std::string source_;
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-  bool in_place_ = false;
-};
 
 }  // namespace
 
@@ -148,17 +92,9 @@ std::string to_bytes(const TensorViews& tensors, const Metadata& metadata) {
 }
 
 void write(const std::filesystem::path& path, const TensorViews& tensors, const Metadata& metadata) {
-  const std::string source = path.string();
-  std::error_code error;
-  const auto target = std::filesystem::weakly_canonical(path, error);
-  if (error) fail(source, "cannot write: " + error.message());
-  const auto status = std::filesystem::status(target, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    fail(source, "cannot write: it must be a file but is a folder or a device");  // a rename would replace the device
-  }
-  const std::string opening = opening_bytes(tensors, metadata, source);
-  Temporary file(target, source);
-  file.write(std::as_bytes(std::span(opening)));
+  const std::string opening = opening_bytes(tensors, metadata, path.string());
+  WholeFile file(path, "safetensors");
+  file.write(opening);
   for (const auto* tensor : in_file_order(tensors)) file.write(tensor->second.bytes);
   file.put_in_place();
 }

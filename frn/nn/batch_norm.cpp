@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "frn/core/error.h"
+#include "frn/nn/layer_watch.h"
 
 namespace frn {
 namespace {
@@ -37,7 +38,9 @@ void BatchMethodImpl::set_virtual_devices(int64_t count) {
 }
 
 void BatchMethodImpl::copy_settings(const NormActImpl& other) {
-  virtual_devices_ = dynamic_cast<const BatchMethodImpl&>(other).virtual_devices_;
+  const auto& source = dynamic_cast<const BatchMethodImpl&>(other);
+  virtual_devices_ = source.virtual_devices_;
+  tracks_statistics_ = source.tracks_statistics_;
 }
 
 void BatchMethodImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
@@ -77,9 +80,9 @@ at::Tensor BatchMethodImpl::batch_norm(const at::Tensor& x, const at::Tensor& sc
 }
 
 at::Tensor BatchMethodImpl::train_step(const at::Tensor& x) {
-  if (virtual_devices_ == 1 || x.numel() == 0) return normalise(x, /*updates=*/true);
+  if (virtual_devices_ == 1 || x.numel() == 0) return normalise(x, tracks_statistics_);
   auto parts = x.chunk(virtual_devices_);
-  for (size_t i = parts.size(); i-- > 0;) parts[i] = normalise(parts[i], /*updates=*/i == 0);
+  for (size_t i = parts.size(); i-- > 0;) parts[i] = normalise(parts[i], /*updates=*/tracks_statistics_ && i == 0);
   return at::cat(parts);
 }
 
@@ -87,10 +90,13 @@ at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
   check(x);
   // LibTorch has no batch norm on the meta device outside Python; there only the shape counts.
   if (x.is_meta()) return activate(at::empty_like(x));
-  if (!is_training()) return activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var));
+  if (!is_training()) {
+    return LayerWatch::seen(
+        *this, activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var)));
+  }
   const auto y = train_step(x);
-  num_batches_tracked.add_(1);
-  return activate(y);
+  if (tracks_statistics_) num_batches_tracked.add_(1);
+  return LayerWatch::seen(*this, activate(y));
 }
 
 at::Tensor BatchNormImpl::normalise(const at::Tensor& x, bool updates) {
@@ -101,6 +107,12 @@ at::Tensor BatchNormImpl::normalise(const at::Tensor& x, bool updates) {
 void set_virtual_devices(torch::nn::Module& model, int64_t count) {
   model.apply([count](torch::nn::Module& module) {
     if (auto* method = dynamic_cast<BatchMethodImpl*>(&module)) method->set_virtual_devices(count);
+  });
+}
+
+void set_tracks_statistics(torch::nn::Module& model, bool tracks) {
+  model.apply([tracks](torch::nn::Module& module) {
+    if (auto* method = dynamic_cast<BatchMethodImpl*>(&module)) method->set_tracks_statistics(tracks);
   });
 }
 

@@ -23,6 +23,10 @@ class BatchMethodImpl : public NormActImpl {
   void set_virtual_devices(int64_t count);
   int64_t virtual_devices() const { return virtual_devices_; }
 
+  // Whether training changes the running statistics and counts the step; for the parts of a batch that comes in several
+  // calls, of which one holds device 0. Not in the state dict.
+  void set_tracks_statistics(bool tracks) { tracks_statistics_ = tracks; }
+
   // As PyTorch's modules in Python do, and unlike those in C++, a change of type leaves the step counter whole.
   using NormActImpl::to;
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
@@ -49,6 +53,7 @@ class BatchMethodImpl : public NormActImpl {
   at::Tensor train_step(const at::Tensor& x);
 
   int64_t virtual_devices_ = 1;
+  bool tracks_statistics_ = true;
 };
 
 // Computes what torch.nn.BatchNorm1d, 2d and 3d do.
@@ -62,5 +67,7 @@ class BatchNormImpl : public BatchMethodImpl {
 
 // Sets the virtual devices of every batch method in a model; per-sample methods need none.
 void set_virtual_devices(torch::nn::Module& model, int64_t count);
+// Sets whether every batch method of a model changes its running statistics while training.
+void set_tracks_statistics(torch::nn::Module& model, bool tracks);
 
 }  // namespace frn

@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "frn/nn/layer_watch.h"
+
 namespace frn {
 namespace {
 
@@ -25,7 +27,10 @@ Conv2dImpl::Conv2dImpl(const ConvShape& shape) : Module("frn::Conv2d"), shape_(s
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) const {
-  if (!x.is_meta()) return at::conv2d(x, weight, bias, {shape_.stride, shape_.stride}, shape_.padding);
+  if (!x.is_meta()) {
+    return LayerWatch::seen(*this,
+                            at::conv2d(x, weight, bias, {shape_.stride, shape_.stride}, shape_.padding));
+  }
   // LibTorch has no convolution on the meta device outside Python.
   const auto size = [&](int i) {
     return (x.size(2 + i) + 2 * shape_.padding[i] - shape_.kernel[i]) / shape_.stride + 1;
@@ -41,7 +46,7 @@ LinearImpl::LinearImpl(int64_t in, int64_t out) : Module("frn::Linear") {
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) const {
-  if (!x.is_meta()) return at::linear(x, weight, bias);
+  if (!x.is_meta()) return LayerWatch::seen(*this, at::linear(x, weight, bias));
   MultiplyAddCounter::add(x.numel() * weight.size(0));
   return at::empty({x.size(0), weight.size(0)}, x.options());
 }

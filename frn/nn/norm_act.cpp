@@ -2,6 +2,7 @@
 #include "frn/nn/norm_act.h"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/relu.h>
 
 #include <array>
 #include <ostream>
@@ -10,6 +11,7 @@
 #include "frn/core/error.h"
 #include "frn/nn/batch_norm.h"
 #include "frn/nn/batch_renorm.h"
+#include "frn/nn/layer_watch.h"
 #include "frn/nn/per_sample_norm.h"
 #include "frn/ops/ops.h"
 
@@ -78,7 +80,7 @@ constexpr std::array kRenormOptions{
 class NoNormImpl : public NormActImpl {
  public:
   using NormActImpl::NormActImpl;
-  at::Tensor forward(const at::Tensor& x) override { return activate(x); }
+  at::Tensor forward(const at::Tensor& x) override { return LayerWatch::seen(*this, activate(x)); }
 };
 
 template <typename Impl>
@@ -138,6 +140,8 @@ at::Tensor NormActImpl::activate(const at::Tensor& y) const {
   if (spec_.activation().name == kNoActivation) return y;
   // Shapes alone, also for real parameters: LibTorch's modules cannot move to the meta device.
   if (y.is_meta()) return at::empty_like(y);
+  // Keeps its result, which the next layer keeps anyway, where act() would keep y. At y = 0 the gradient is PyTorch's 0.
+  if (spec_.activation().name == "relu") return at::relu(y);
   return act(y, defined_or_none(tau), defined_or_none(kappa), spec_.activation().name);
 }
 

@@ -1,16 +1,19 @@
 #include "frn/report/gnuplot.h"
 
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+#include <iterator>
 
 #include "frn/core/error.h"
+#include "frn/core/whole_file.h"
 
 namespace frn::report {
 namespace {
@@ -22,30 +25,61 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
+// "[low:high]", "*" for an end that gnuplot chooses. It complains of a range without width, so that is widened here.
+std::string range_of(const LineChart& chart, std::vector<double> Curve::*values, std::optional<double> low,
+                     std::optional<double> high) {
+  double least = low.value_or(INFINITY);
+  double most = high.value_or(-INFINITY);
+  for (const auto& curve : chart.curves) {
+    for (const double value : curve.*values) {
+      if (!std::isfinite(value)) continue;
+      least = std::min(least, value);
+      most = std::max(most, value);
+    }
+  }
+  if (least == most) {
+    const double margin = least == 0 ? 1 : 0.1 * std::abs(least);
+    if (!low) low = least - margin;
+    if (!high) high = most + margin;
+  }
+  const auto end = [](const std::optional<double>& value) { return value ? fmt::format("{:.9g}", *value) : "*"; };
+  return fmt::format("[{}:{}]", end(low), end(high));
+}
+
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : "NaN"; }
+
+std::string settings_of(const LineChart& chart, const std::filesystem::path& svg) {
+  std::string s =
+      fmt::format("set terminal svg size {},{} font 'Helvetica,14' background '#ffffff'\n", chart.width, chart.height);
+  s += "set output " + quoted(svg.string()) + "\n";
+  if (!chart.title.empty()) s += "set title " + quoted(chart.title) + " noenhanced\n";
+  s += "set xlabel " + quoted(chart.x_label) + " noenhanced\n";
+  s += "set ylabel " + quoted(chart.y_label) + " noenhanced\n";
+  s += "set xrange " + range_of(chart, &Curve::x, std::nullopt, std::nullopt) + "\n";
+  s += "set yrange " + range_of(chart, &Curve::y, chart.y_min, chart.y_max) + "\n";
+  if (chart.y_log) s += "set logscale y\nset format y '%g'\n";
+  const bool above = chart.legend == Legend::kAbove;
+  s += fmt::format("set key {} noenhanced\n",
+                   above ? "outside top left horizontal Left reverse samplen 2" : "outside right center");
+  return s + "set grid linecolor rgb '#dddddd'\nset border 3\nset tics nomirror\n";
+}
+
 std::string script_of(const LineChart& chart, const std::filesystem::path& svg) {
   // Colours that stay apart for colour-blind readers (Okabe and Ito).
   static const char* const kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
-  std::ostringstream s;
-  s.precision(9);
-  s << "set terminal svg size 720,480 font 'Helvetica,14' background '#ffffff'\n"
-    << "set output " << quoted(svg.string()) << "\n"
-    << "set title " << quoted(chart.title) << " noenhanced\n"
-    << "set xlabel " << quoted(chart.x_label) << " noenhanced\n"
-    << "set ylabel " << quoted(chart.y_label) << " noenhanced\n"
-    << "set grid linecolor rgb '#dddddd'\nset key outside right center noenhanced\nset border 3\nset tics nomirror\n";
+  std::string data;
+  std::string plot;
   for (size_t i = 0; i < chart.curves.size(); ++i) {
-    s << "$curve" << i << " << EOD\n";
-    for (size_t j = 0; j < chart.curves[i].x.size(); ++j)
-      s << chart.curves[i].x[j] << " " << chart.curves[i].y[j] << "\n";
-    s << "EOD\n";
+    const auto& curve = chart.curves[i];
+    data += fmt::format("$curve{} << EOD\n", i);
+    for (size_t j = 0; j < curve.x.size(); ++j) data += number(curve.x[j]) + " " + number(curve.y[j]) + "\n";
+    data += "EOD\n";
+    // `using` asks for numbers, which makes NaN a gap.
+    plot += fmt::format("{}$curve{} using 1:2 with {} linewidth 2 linecolor rgb '{}' title {}", i == 0 ? "" : ", ", i,
+                        curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines",
+                        kColours[i % std::size(kColours)], quoted(curve.title));
   }
-  s << "plot ";
-  for (size_t i = 0; i < chart.curves.size(); ++i) {
-    s << (i == 0 ? "" : ", ") << "$curve" << i << " with lines linewidth 2 linecolor rgb '"
-      << kColours[i % std::size(kColours)] << "' title " << quoted(chart.curves[i].title);
-  }
-  s << "\n";
-  return s.str();
+  return settings_of(chart, svg) + data + "plot " + plot + "\n";
 }
 
 std::filesystem::path beside(const std::filesystem::path& path) {
@@ -64,18 +98,13 @@ void put_in_place(const std::filesystem::path& temporary, const std::filesystem:
 
 }  // namespace
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  const auto temporary = beside(path);
-  std::ofstream file(temporary, std::ios::binary);
-  file << text;
-  file.close();
-  if (!file) {
-    const std::string reason = std::strerror(errno);
-    std::filesystem::remove(temporary);
-    throw Error("report", "cannot write " + path.string() + ": " + reason);
-  }
-  put_in_place(temporary, path);
+bool has_points(const LineChart& chart) {
+  return std::any_of(chart.curves.begin(), chart.curves.end(), [](const Curve& curve) {
+    return std::any_of(curve.y.begin(), curve.y.end(), [](double y) { return std::isfinite(y); });
+  });
 }
+
+void write_file(const std::filesystem::path& path, const std::string& text) { write_whole_file(path, text, "report"); }
 
 void draw_svg(const LineChart& chart, const std::filesystem::path& svg) {
   const auto temporary = beside(svg);

@@ -1,25 +1,39 @@
 // report/ turns what runs and studies wrote into tables and figures. It reads and writes files and knows no network.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace frn::report {
 
-// One curve: a legend and its points.
+// One curve: a legend and its points. A y that is not finite leaves a gap.
 struct Curve {
   std::string title;
   std::vector<double> x;
   std::vector<double> y;
+  bool marked = false;  // a dot at every point, for few of them
 };
 
+enum class Legend : uint8_t { kRight, kAbove };  // beside the chart, or in a line over it: for narrow places
+
 struct LineChart {
-  std::string title;
+  std::string title;  // may be empty
   std::string x_label;
   std::string y_label;
   std::vector<Curve> curves;
+  std::optional<double> y_min = std::nullopt;  // none: as the curves need
+  std::optional<double> y_max = std::nullopt;
+  bool y_log = false;
+  Legend legend = Legend::kRight;
+  int width = 720;  // in pixels, to which the size of the letters relates
+  int height = 480;
 };
+
+// Whether any point can be drawn. gnuplot fails for a chart without one.
+bool has_points(const LineChart& chart);
 
 // Draws the chart with gnuplot and puts the finished svg in place in one step. Throws frn::Error when gnuplot is
 // missing or fails; an earlier file of that name is then left as it was.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -42,6 +43,19 @@ TEST_F(ReportTest, AChartWithoutPointsIsAnErrorAndLeavesTheOldFile) {
   write_file(folder_ / "a.svg", "old");
   EXPECT_THROW(draw_svg({"t", "x", "y", {}}, folder_ / "a.svg"), Error);
   EXPECT_EQ(read(folder_ / "a.svg"), "old");
+}
+
+TEST_F(ReportTest, AGapARangeALogarithmAndANarrowChartAreDrawnWithoutAWord) {
+  LineChart chart{"", "x", "y", {{"gap", {0, 1, 2, 3}, {1, NAN, INFINITY, 4}, true}, {"nothing", {0, 1}, {NAN, NAN}}}};
+  chart.legend = Legend::kAbove;
+  chart.width = 400;
+  draw_svg(chart, folder_ / "gap.svg");
+  EXPECT_NE(read(folder_ / "gap.svg").find("width=\"400\""), std::string::npos);
+  chart.y_log = true;
+  chart.y_min = 0.5;
+  draw_svg(chart, folder_ / "log.svg");
+  EXPECT_TRUE(has_points(chart));
+  EXPECT_FALSE(has_points({"t", "x", "y", {{"nothing", {0}, {NAN}}}}));
 }
 
 TEST_F(ReportTest, WritingWhereNoFolderIsSaysSo) {

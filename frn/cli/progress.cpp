@@ -1,0 +1,81 @@
+#include "frn/cli/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace frn::cli {
+namespace {
+
+constexpr auto kRedraw = std::chrono::milliseconds(100);
+constexpr auto kPlainLine = std::chrono::seconds(30);
+constexpr int kBar = 24;
+
+size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
+  const auto [hours, minutes, rest] = std::tuple(whole / 3600, whole / 60 % 60, whole % 60);
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
+}
+
+Progress::Progress(std::string_view what, int64_t first, int64_t total)
+    : what_(what), first_(first), total_(total), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+Progress::~Progress() { clear(); }
+
+double Progress::seconds_left(int64_t done) const {
+  const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
+  return done <= first_ ? 0 : spent / static_cast<double>(done - first_) * static_cast<double>(total_ - done);
+}
+
+void Progress::show(int64_t done, const std::string& state) {
+  const auto now = Clock::now();
+  if (done < total_ && now - last_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kPlainLine))) return;
+  if (!terminal_ && done == total_) return;  // the last line is the caller's
+  last_ = now;
+  const double share = total_ == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total_);
+  const auto numbers = fmt::format("{} {}/{}", what_, done, total_);
+  const auto left = fmt::format("{} left", clock_text(seconds_left(done)));
+  if (!terminal_) {
+    fmt::print("{}  {}  {}\n", numbers, state, left);
+    std::fflush(stdout);
+    return;
+  }
+  const int full = static_cast<int>(share * kBar);
+  auto text = fmt::format("{} [{}{}] {:3.0f} %  {}  {}", numbers, std::string(full, '='), std::string(kBar - full, ' '),
+                          100 * share, state, left);
+  text.resize(std::min(text.size(), terminal_width() - 1));
+  fmt::print("\r\x1b[K{}", text);
+  std::fflush(stdout);
+  drawn_ = true;
+}
+
+void Progress::clear() {
+  if (!drawn_) return;
+  fmt::print("\r\x1b[K");
+  std::fflush(stdout);
+  drawn_ = false;
+}
+
+void Progress::line(const std::string& text) {
+  clear();
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+  last_ = Clock::now();
+}
+
+void Progress::warn(const std::string& text) {
+  clear();
+  fmt::print(stderr, "frn: {}\n", text);
+}
+
+}  // namespace frn::cli

@@ -1,0 +1,169 @@
+// frn train: a network from data, resumable at any moment. The path: data -> models -> losses -> train/step ->
+// train/checkpoint -> metrics; frn report draws what it leaves.
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <csignal>
+#include <optional>
+
+#include "frn/cli/commands.h"
+#include "frn/cli/progress.h"
+#include "frn/cli/train_options.h"
+#include "frn/core/error.h"
+#include "frn/train/trainer.h"
+
+namespace frn::cli {
+namespace {
+
+using train::Outcome;
+using train::RunFolder;
+using train::Status;
+using train::TrainConfig;
+
+constexpr int kExitDiverged = 3;
+constexpr int kExitSignal = 128;
+
+std::atomic<bool> stop{false};
+std::atomic<int> stop_signal{0};
+
+// The first signal ends the run after the step at hand with a checkpoint; the second one at once.
+void on_signal(int number) {
+  stop = true;
+  stop_signal = number;
+}
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+struct Options {
+  TrainOptions settings;
+  std::string out;
+  bool resume = false;
+};
+
+// What the run prints while it goes.
+class Display {
+ public:
+  explicit Display(const TrainConfig& config) : config_(config) {}
+
+  train::TrainerEvents events() {
+    return {.planned = [this](const train::RunPlan& plan) { planned(plan); },
+            .stepped = [this](int64_t step) { progress_->show(step, state_); },
+            .trained = [this](const train::TrainRow& row) { trained(row); },
+            .validated = [this](const train::ValidationRow& row) { validated(row); },
+            .warned = [this](const std::string& sentence) { warned(sentence); }};
+  }
+
+ private:
+  void planned(const train::RunPlan& plan) {
+    steps_ = plan.steps;
+    fmt::print("{}, {}: {:.2f} M parameters; {}: {} training, {} validation images, {} classes\n", config_.model,
+               config_.norm, static_cast<double>(plan.parameters) / 1e6, config_.data, plan.samples,
+               plan.validation_samples, plan.classes);
+    fmt::print("{} images per device x {} device{}{} = {} per step; {} steps ({:.1f} epochs), lr_peak {:.4g}, {}\n",
+               config_.batch_per_device, config_.devices, config_.devices == 1 ? "" : "s",
+               config_.accumulate > 1 ? fmt::format(" x {} accumulated", config_.accumulate) : "",
+               config_.batch_global(), plan.steps,
+               static_cast<double>(plan.steps) / static_cast<double>(plan.batches_per_epoch), plan.schedule.lr_peak,
+               config_.schedule);
+    if (plan.first_step > 0) fmt::print("going on after step {}\n", plan.first_step);
+    std::fflush(stdout);
+    progress_.emplace("step", plan.first_step, plan.steps);
+  }
+
+  void trained(const train::TrainRow& row) {
+    last_ = row;
+    state_ = fmt::format("loss {:.3f}  P@1 {:.1f} %  {:.0f} images/s", row.loss, 100 * row.precision_at_1,
+                         row.images_per_second);
+  }
+
+  void validated(const train::ValidationRow& row) {
+    progress_->line(fmt::format(
+        "epoch {:5.1f}  step {:>{}}  loss {:.3f}  P@1 {:5.1f} %  {:6.0f} images/s | validation: loss {:.3f}  P@1 {:5.2f} %  "
+        "R@5 {:5.2f} %  {} left",
+        row.epoch, row.step, std::to_string(steps_).size(), last_.loss, 100 * last_.precision_at_1,
+        last_.images_per_second, row.loss, 100 * row.precision_at_1, 100 * row.recall_at_5,
+        clock_text(progress_->seconds_left(row.step))));
+  }
+
+  void warned(const std::string& sentence) {
+    if (progress_) {
+      progress_->warn(sentence);
+    } else {
+      fmt::print(stderr, "frn: {}\n", sentence);
+    }
+  }
+
+  const TrainConfig& config_;
+  std::optional<Progress> progress_;
+  train::TrainRow last_;
+  int64_t steps_ = 0;
+  std::string state_;
+};
+
+void print_end(const RunFolder& folder, const Outcome& outcome) {
+  const auto row = [](const char* name, const train::ValidationRow& v) {
+    fmt::print("{:<16}{:>10}{:>9.2f} %{:>9.2f} %{:>10.4f}\n", name, v.step, 100 * v.precision_at_1, 100 * v.recall_at_5,
+               v.loss);
+  };
+  if (outcome.validation) {
+    fmt::print("\n{:<16}{:>10}{:>11}{:>11}{:>10}\n", "", "step", "P@1", "R@5", "loss");
+    row("validation", *outcome.validation);
+    if (outcome.best && outcome.best->step != outcome.validation->step) row("best", *outcome.best);
+    if (outcome.train) {
+      const auto& t = *outcome.train;
+      fmt::print("{:<16}{:>10}{:>9.2f} %{:>9.2f} %{:>10.4f}\n", "training (last)", t.step, 100 * t.precision_at_1,
+                 100 * t.recall_at_5, t.loss);
+    }
+  }
+  fmt::print("\n{} after {} of training; the run is in {}\n", train::status_name(outcome.status),
+             clock_text(outcome.seconds), folder.path.string());
+}
+
+void run(const Options& options) {
+  const RunFolder folder{options.out};
+  TrainConfig config;
+  if (options.resume && folder.holds_run()) {
+    config = options.settings.resolve_resumed(folder);
+  } else if (options.resume) {
+    throw Error("train", options.out + " holds no run to resume: there is no config.toml; leave --resume out");
+  } else {
+    config = options.settings.resolve();
+    data::open_dataset(data::parse_data_name(config.data), data::Split::kTrain);  // before a folder is made
+    find_model(config.model);
+    NormActSpec::parse(config.norm);
+    folder.start(config);
+  }
+  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
+  catch_signals();
+  Display display(config);
+  const auto outcome = train::train(folder, config, display.events(), stop);
+  if (outcome.status == Status::kDiverged) {
+    fmt::print(stderr, "frn: [train] {}\n", outcome.message);
+    throw CLI::RuntimeError(kExitDiverged);
+  }
+  print_end(folder, outcome);
+  if (outcome.status == Status::kInterrupted) {
+    fmt::print("frn train --resume --out {} goes on after step {}\n", folder.path.string(), outcome.step);
+    if (stop_signal != 0) throw CLI::RuntimeError(kExitSignal + stop_signal);
+  }
+}
+
+}  // namespace
+
+void add_train(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  auto* train = program.add_subcommand("train", "Train a network");
+  train->add_option("--out", options->out, "The run's folder")->required();
+  train->add_flag("--resume", options->resume, "Go on with the run in --out from its newest whole checkpoint");
+  options->settings.add_to(*train);
+  train->callback([options] { run(*options); });
+}
+
+}  // namespace frn::cli

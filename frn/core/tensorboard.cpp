@@ -1,0 +1,189 @@
+#include "frn/core/tensorboard.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+#include "frn/core/error.h"
+
+namespace frn::tensorboard {
+namespace {
+
+constexpr const char* kOperation = "tensorboard";
+constexpr std::string_view kPrefix = "events.out.tfevents.";
+constexpr size_t kMostWaiting = 1 << 16;
+
+[[noreturn]] void fail_system(const std::filesystem::path& path) {
+  throw Error(kOperation, path.string() + ": cannot write: " + std::strerror(errno));
+}
+
+// Castagnoli's polynomial, bits reversed.
+constexpr std::array<uint32_t, 256> make_crc_table() {
+  std::array<uint32_t, 256> table{};
+  for (uint32_t i = 0; i < table.size(); ++i) {
+    uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? 0x82F63B78U : 0U);
+    table[i] = crc;
+  }
+  return table;
+}
+
+template <typename T>
+std::string little_endian(T bits) {
+  std::string out;
+  for (size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>((bits >> (8 * i)) & 0xFFU);
+  return out;
+}
+
+// --- Protobuf: a field is a key (its number, and how its value is stored) and the value ---
+
+enum class Wire : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+std::string varint(uint64_t value) {
+  std::string out;
+  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7FU) | 0x80U);
+  return out + static_cast<char>(value);
+}
+
+std::string key(uint32_t number, Wire wire) { return varint((number << 3) | static_cast<uint32_t>(wire)); }
+
+std::string integer_field(uint32_t number, int64_t value) {
+  return key(number, Wire::kVarint) + varint(static_cast<uint64_t>(value));
+}
+std::string double_field(uint32_t number, double value) {
+  return key(number, Wire::kFixed64) + little_endian(std::bit_cast<uint64_t>(value));
+}
+std::string float_field(uint32_t number, float value) {
+  return key(number, Wire::kFixed32) + little_endian(std::bit_cast<uint32_t>(value));
+}
+std::string bytes_field(uint32_t number, std::string_view bytes) {
+  return key(number, Wire::kBytes) + varint(bytes.size()) + std::string(bytes);
+}
+
+// Numbers of fields from TensorFlow's event.proto and summary.proto.
+constexpr uint32_t kEventWallTime = 1;
+constexpr uint32_t kEventStep = 2;
+constexpr uint32_t kEventFileVersion = 3;
+constexpr uint32_t kEventSummary = 5;
+constexpr uint32_t kEventSessionLog = 7;
+constexpr uint32_t kSessionLogStatus = 1;
+constexpr int64_t kSessionStart = 1;
+constexpr uint32_t kSummaryValue = 1;
+constexpr uint32_t kValueTag = 1;
+constexpr uint32_t kValueSimple = 2;
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+std::string event(int64_t step, const std::string& what) {
+  return double_field(kEventWallTime, now()) + integer_field(kEventStep, step) + what;
+}
+
+// --- The file's name ---
+
+// The time in the name of an event file, or 0.
+int64_t time_in(const std::string& name) {
+  int64_t time = 0;
+  if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), time);
+  return time;
+}
+
+// TensorBoard reads a folder's files in the order of their names, which begin with the time. So a new file must come
+// last even when a run was killed and resumed within a second, or the clock was set back.
+int64_t time_for_name(const std::filesystem::path& folder) {
+  auto time = static_cast<int64_t>(now());
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    time = std::max(time, time_in(entry.path().filename().string()) + 1);
+  }
+  return time;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
+  return name.data();
+}
+
+std::filesystem::path new_path(const std::filesystem::path& folder) {
+  std::array<char, 32> time{};
+  std::snprintf(time.data(), time.size(), "%010lld", static_cast<long long>(time_for_name(folder)));
+  return folder / (std::string(kPrefix) + time.data() + "." + host_name() + "." + std::to_string(getpid()));
+}
+
+}  // namespace
+
+uint32_t crc32c(std::string_view bytes) {
+  static constexpr auto kTable = make_crc_table();
+  uint32_t crc = ~0U;
+  for (const char c : bytes) crc = (crc >> 8) ^ kTable[(crc ^ static_cast<unsigned char>(c)) & 0xFFU];
+  return ~crc;
+}
+
+uint32_t masked_crc32c(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U; }
+
+std::string framed(std::string_view record) {
+  const auto length = little_endian(static_cast<uint64_t>(record.size()));
+  return length + little_endian(masked_crc32c(length)) + std::string(record) + little_endian(masked_crc32c(record));
+}
+
+EventFile::EventFile(const std::filesystem::path& folder, std::optional<int64_t> resumed_after) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Error(kOperation, folder.string() + ": cannot make the folder: " + error.message());
+  do {
+    path_ = new_path(folder);
+    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EEXIST);
+  if (descriptor_ < 0) fail_system(path_);
+  const int64_t first = resumed_after ? *resumed_after + 1 : 0;
+  add(event(first, bytes_field(kEventFileVersion, "brain.Event:2")));
+  // The first start of a folder says nothing; from the second on TensorBoard drops what came before at this step or
+  // later.
+  add(event(first, bytes_field(kEventSessionLog, integer_field(kSessionLogStatus, kSessionStart))));
+  try {
+    flush();
+  } catch (...) {
+    close(descriptor_);
+    throw;
+  }
+}
+
+EventFile::~EventFile() {
+  try {
+    flush();
+  } catch (const Error&) {  // nobody is left to tell
+  }
+  close(descriptor_);
+}
+
+void EventFile::scalar(std::string_view tag, double value, int64_t step) {
+  const auto point = bytes_field(kValueTag, tag) + float_field(kValueSimple, static_cast<float>(value));
+  add(event(step, bytes_field(kEventSummary, bytes_field(kSummaryValue, point))));
+  if (waiting_.size() >= kMostWaiting) flush();
+}
+
+void EventFile::add(std::string_view event) { waiting_ += framed(event); }
+
+void EventFile::flush() {
+  size_t done = 0;
+  while (done < waiting_.size()) {
+    const ssize_t count = ::write(descriptor_, waiting_.data() + done, waiting_.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      waiting_.erase(0, done);  // a later flush goes on where this one stopped
+      fail_system(path_);
+    }
+    done += static_cast<size_t>(count);
+  }
+  waiting_.clear();
+}
+
+}  // namespace frn::tensorboard

@@ -1,0 +1,74 @@
+#include "frn/core/whole_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "frn/core/error.h"
+
+namespace frn {
+
+WholeFile::WholeFile(const std::filesystem::path& path, std::string_view operation)
+    : operation_(operation), shown_(path.string()) {
+  std::error_code error;
+  target_ = std::filesystem::weakly_canonical(path, error);
+  if (error) fail(error.message());
+  const auto status = std::filesystem::status(target_, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    fail("it must be a file but is a folder or a device");  // a rename would replace the device
+  }
+  static std::atomic<unsigned> counter = 0;
+  do {  // another process of the same number may have died here
+    // Not made from the target's name, which may have all the letters that a name can have.
+    beside_ =
+        target_.parent_path() / (".frn-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".partial");
+    descriptor_ = open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EEXIST);
+  if (descriptor_ < 0) fail_system();
+}
+
+WholeFile::~WholeFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!in_place_) unlink(beside_.c_str());
+}
+
+void WholeFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_system();
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+void WholeFile::put_in_place() {
+  if (fsync(descriptor_) != 0 || close(std::exchange(descriptor_, -1)) != 0) fail_system();
+  if (rename(beside_.c_str(), target_.c_str()) != 0) fail_system();
+  in_place_ = true;
+  sync_folder();
+}
+
+void WholeFile::fail(const std::string& reason) const { throw Error(operation_, shown_ + ": cannot write: " + reason); }
+
+void WholeFile::fail_system() const { fail(std::strerror(errno)); }
+
+// So that the new name outlives a power cut. Not every file system can, and the file is whole either way.
+void WholeFile::sync_folder() const {
+  const auto folder = target_.parent_path();
+  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  fsync(descriptor);
+  close(descriptor);
+}
+
+void write_whole_file(const std::filesystem::path& path, std::string_view text, std::string_view operation) {
+  WholeFile file(path, operation);
+  file.write(text);
+  file.put_in_place();
+}
+
+}  // namespace frn

@@ -1,0 +1,40 @@
+// A file that appears whole or not at all: written beside its place, to the disk, and renamed into it.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace frn {
+
+// Gone again unless put_in_place() is called: on failure the file that was there remains. A link is followed. Every
+// failure is one frn::Error "[operation] path: cannot write: reason".
+class WholeFile {
+ public:
+  WholeFile(const std::filesystem::path& path, std::string_view operation);
+  ~WholeFile();
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void put_in_place();
+
+ private:
+  [[noreturn]] void fail(const std::string& reason) const;
+  [[noreturn]] void fail_system() const;
+  void sync_folder() const;
+
+  std::string operation_;
+  std::string shown_;             // the path as the caller named it
+  std::filesystem::path target_;  // where links lead
+  std::filesystem::path beside_;
+  int descriptor_ = -1;
+  bool in_place_ = false;
+};
+
+void write_whole_file(const std::filesystem::path& path, std::string_view text, std::string_view operation);
+
+}  // namespace frn

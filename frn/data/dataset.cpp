@@ -1,0 +1,104 @@
+// The table of kinds.
+#include "frn/data/dataset.h"
+
+#include "frn/core/error.h"
+#include "frn/core/text.h"
+#include "frn/data/kinds.h"
+
+namespace frn::data {
+namespace {
+
+constexpr std::array<float, 3> kFashionMean{0.2860F};  // of Fashion-MNIST's 60,000 training images
+constexpr std::array<float, 3> kFashionDeviation{0.3530F};
+// Of ImageNet's training images, as torchvision and timm have them.
+constexpr std::array<float, 3> kImageNetMean{0.485F, 0.456F, 0.406F};
+constexpr std::array<float, 3> kImageNetDeviation{0.229F, 0.224F, 0.225F};
+constexpr std::array<float, 3> kMnistMean{0.1307F};
+constexpr std::array<float, 3> kMnistDeviation{0.3081F};
+
+const std::array kKinds{
+    KindRow{"fashion-mini", "Fashion-MNIST, 5,000 + 1,000 images, built in", false, 1, 28, Augmentation::kPadCropFlip,
+            kFashionMean, kFashionDeviation, open_fashion_mini},
+    KindRow{"cifar10",
+            "CIFAR-10, binary version",
+            true,
+            3,
+            32,
+            Augmentation::kPadCropFlip,
+            {0.4914F, 0.4822F, 0.4465F},
+            {0.2470F, 0.2435F, 0.2616F},
+            open_cifar10},
+    KindRow{"cifar100",
+            "CIFAR-100, binary version, fine labels",
+            true,
+            3,
+            32,
+            Augmentation::kPadCropFlip,
+            {0.5071F, 0.4865F, 0.4409F},
+            {0.2673F, 0.2564F, 0.2762F},
+            open_cifar100},
+    KindRow{"imagefolder", "train/CLASS/*.jpg and val/CLASS/*.jpg, or .png: ImageNet and others", true, 3, 224,
+            Augmentation::kInception, kImageNetMean, kImageNetDeviation, open_image_folder},
+    KindRow{"idx", "MNIST, Fashion-MNIST and others in four IDX files", true, 1, 28, Augmentation::kNone, kMnistMean,
+            kMnistDeviation, open_idx},
+    KindRow{"random",
+            "noise, for benchmarks; random:224x3x1000 is SIZExCHANNELSxCLASSES",
+            false,
+            3,
+            224,
+            Augmentation::kNone,
+            {0.5F, 0.5F, 0.5F},
+            {0.25F, 0.25F, 0.25F},
+            open_noise,
+            true},
+};
+
+std::vector<std::string_view> kind_names() {
+  std::vector<std::string_view> names;
+  for (const auto& row : kKinds) names.push_back(row.name);
+  return names;
+}
+
+}  // namespace
+
+std::span<const KindRow> kind_table() { return kKinds; }
+
+void check_region(const Region& region, const Size& size) {
+  const bool inside = region.top >= 0 && region.left >= 0 && region.height >= 1 && region.width >= 1 &&
+                      region.top <= size.height - region.height && region.left <= size.width - region.width;
+  if (inside) return;
+  throw Error("image", "a region must lie within " + std::to_string(size.height) + "x" + std::to_string(size.width) +
+                           " (height x width) but is " + std::to_string(region.height) + "x" +
+                           std::to_string(region.width) + " from row " + std::to_string(region.top) + ", column " +
+                           std::to_string(region.left));
+}
+
+DataName parse_data_name(std::string_view text) {
+  const auto colon = text.find(':');
+  const auto name = text.substr(0, colon);
+  const auto path = colon == std::string_view::npos ? std::string_view() : text.substr(colon + 1);
+  for (const auto& row : kKinds) {
+    if (row.name != name) continue;
+    if (row.takes_path && path.empty()) {
+      throw Error("data", "kind '" + std::string(name) + "' needs a folder: write " + std::string(name) + ":DIR");
+    }
+    if (!row.takes_path && !row.takes_text && colon != std::string_view::npos) {
+      throw Error("data", "kind '" + std::string(name) + "' takes no path but got '" + std::string(path) + "': write " +
+                              std::string(name) + " alone");
+    }
+    return {&row, std::filesystem::path(path)};
+  }
+  const auto names = kind_names();
+  throw Error("data", "a data set is named kind:path and the kind must be one of " + join(names) + " but is '" +
+                          std::string(name) + "'" + suggestion(name, names));
+}
+
+std::shared_ptr<const Dataset> open_dataset(const DataName& name, Split split) {
+  if (name.kind->takes_path && !std::filesystem::is_directory(name.path)) {
+    throw Error("data", name.path.string() + ": it must be a folder of kind '" + std::string(name.kind->name) +
+                            "' but " + (std::filesystem::exists(name.path) ? "is none" : "does not exist"));
+  }
+  return name.kind->open(name.path, split);
+}
+
+}  // namespace frn::data

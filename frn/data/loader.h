@@ -1,0 +1,62 @@
+// Delivers batches in order: worker threads prepare them ahead, a bounded queue holds them. What is in a batch does not
+// depend on the number of workers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frn/data/order.h"
+#include "frn/data/pipeline.h"
+
+namespace frn::data {
+
+struct Batch {
+  int64_t number = 0;
+  at::Tensor images;             // [N, channels, size, size] float32, in the memory format asked for
+  at::Tensor labels;             // [N] int64
+  std::vector<int64_t> indices;  // [N] which samples they are
+};
+
+struct BrokenSample {
+  std::string name;
+  std::string reason;
+};
+
+// What becomes of a sample that cannot be read: another takes its place (training), or it is left out (evaluation).
+enum class OnBroken { kReplace, kSkip };
+
+struct LoaderOptions {
+  int64_t workers = 1;        // 0: batches are prepared when asked for, on the caller's thread
+  int64_t batches_ahead = 4;  // bound of the queue
+  int64_t first_batch = 0;
+  bool channels_last = false;
+  OnBroken on_broken = OnBroken::kReplace;
+  int64_t broken_limit = 100;  // more different broken samples than that end the run with frn::Error that lists them
+};
+
+class Loader {
+ public:
+  Loader(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, const BatchOrder& order,
+         const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch, or none after the last. Rethrows what a worker threw.
+  std::optional<Batch> next();
+
+  // The broken samples met so far that were not told before, each once.
+  std::vector<BrokenSample> newly_broken();
+  // Seconds that next() has waited for a worker.
+  double seconds_waited() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace frn::data

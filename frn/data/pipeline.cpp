@@ -1,0 +1,90 @@
+#include "frn/data/pipeline.h"
+
+#include <utility>
+#include <vector>
+
+#include "frn/data/augment.h"
+#include "frn/data/pixels.h"
+#include "frn/data/resize.h"
+
+namespace frn::data {
+namespace {
+
+constexpr int64_t kPadShare = 8;  // 4 pixels of 32, as training on CIFAR does
+constexpr double kByte = 1.0 / 255;
+
+// An image of the wanted size and channels, to be mirrored while it is written.
+struct Prepared {
+  Image image;
+  bool flip = false;
+};
+
+Image read_resized(const ImageSource& source, const Region& region, const Size& enough, const Pipeline& pipeline) {
+  auto image = with_channels(source.read(region, enough), pipeline.channels);
+  return resized(std::move(image), {pipeline.size, pipeline.size});
+}
+
+// Nothing is scaled down while it is decoded: an evaluation has to see what other libraries see.
+Image whole_image(const ImageSource& source, const Pipeline& pipeline) {
+  const Size size = source.size();
+  return read_resized(source, {0, 0, size.height, size.width}, size, pipeline);
+}
+
+Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipeline) {
+  switch (pipeline.augmentation) {
+    case Augmentation::kPadCropFlip: {
+      const int64_t pad = pipeline.size / kPadShare;
+      const int64_t down = random.below(2 * pad + 1) - pad;
+      const int64_t right = random.below(2 * pad + 1) - pad;
+      const bool flip = random.coin();
+      return {shifted(whole_image(source, pipeline), down, right), flip};
+    }
+    case Augmentation::kInception: {
+      const Region region = draw_inception_crop(source.size(), random);
+      const bool flip = random.coin();
+      return {read_resized(source, region, {pipeline.size, pipeline.size}, pipeline), flip};
+    }
+    case Augmentation::kNone:
+      break;
+  }
+  return {whole_image(source, pipeline), false};
+}
+
+void write_distorted(const Prepared& prepared, Random& random, const Pipeline& pipeline, std::span<float> out,
+                     PixelLayout layout) {
+  const auto& size = prepared.image.size;
+  const auto plane = static_cast<size_t>(size.height * size.width);
+  std::vector<float> scratch(layout == PixelLayout::kPlanes ? 0 : out.size());
+  const auto values = layout == PixelLayout::kPlanes ? out : std::span(scratch);
+  write_normalised(prepared.image.pixels.data(), size, 3, prepared.flip, make_normalisation({}, {1, 1, 1}, kByte),
+                   PixelLayout::kPlanes, values);
+  change_colours(draw_colour_change(random), values.first(plane), values.subspan(plane, plane), values.last(plane));
+  const auto normalisation = make_normalisation(pipeline.mean, pipeline.deviation, 1);
+  for (size_t channel = 0; channel < 3; ++channel) {
+    const float scale = normalisation.scale[channel];
+    const float offset = normalisation.offset[channel];
+    const float* from = values.data() + channel * plane;
+    if (layout == PixelLayout::kPlanes) {
+      float* to = out.data() + channel * plane;
+      for (size_t i = 0; i < plane; ++i) to[i] = from[i] * scale + offset;
+    } else {
+      float* to = out.data() + channel;
+      for (size_t i = 0; i < plane; ++i) to[3 * i] = from[i] * scale + offset;
+    }
+  }
+}
+
+}  // namespace
+
+void Pipeline::run(const ImageSource& source, RandomKey key, std::span<float> out, PixelLayout layout) const {
+  Random random(key);
+  const auto prepared = prepare(source, random, *this);
+  if (colour && channels == 3) {
+    write_distorted(prepared, random, *this, out, layout);
+    return;
+  }
+  write_normalised(prepared.image.pixels.data(), prepared.image.size, channels, prepared.flip,
+                   make_normalisation(mean, deviation, kByte), layout, out);
+}
+
+}  // namespace frn::data

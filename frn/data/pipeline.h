@@ -1,0 +1,28 @@
+// From one sample to the numbers a network takes: region, augmentation, resize, normalisation.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "frn/core/random.h"
+#include "frn/data/dataset.h"
+#include "frn/data/pixels.h"
+
+namespace frn::data {
+
+// A pure function of the image and the key.
+struct Pipeline {
+  Augmentation augmentation = Augmentation::kNone;  // kNone: the whole image, resized to size x size
+  bool colour = false;                              // distort colours as Inception does (3 channels; grey stays)
+  int64_t size = 224;
+  int64_t channels = 3;  // grey images become 3 equal channels and the other way round
+  std::array<float, 3> mean{};
+  std::array<float, 3> deviation{1, 1, 1};
+
+  // Writes size x size x channels floats, (value/255 - mean)/deviation: [channels, size, size], or [size, size,
+  // channels] when interleaved.
+  void run(const ImageSource& source, RandomKey key, std::span<float> out,
+           PixelLayout layout = PixelLayout::kPlanes) const;
+};
+
+}  // namespace frn::data

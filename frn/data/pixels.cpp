@@ -1,0 +1,98 @@
+#include "frn/data/pixels.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "frn/core/error.h"
+
+namespace frn::data {
+namespace {
+
+Image to_colours(const Image& grey) {
+  Image image{grey.size, 3, {}};
+  image.pixels.resize(grey.pixels.size() * 3);
+  for (size_t i = 0; i < grey.pixels.size(); ++i) {
+    for (size_t channel = 0; channel < 3; ++channel) image.pixels[3 * i + channel] = grey.pixels[i];
+  }
+  return image;
+}
+
+Image to_grey(const Image& colours) {
+  Image image{colours.size, 1, {}};
+  image.pixels.resize(colours.pixels.size() / 3);
+  for (size_t i = 0; i < image.pixels.size(); ++i) {
+    const uint8_t* rgb = colours.pixels.data() + 3 * i;
+    image.pixels[i] = static_cast<uint8_t>((19595U * rgb[0] + 38470U * rgb[1] + 7471U * rgb[2] + 0x8000U) >> 16);
+  }
+  return image;
+}
+
+// kChannels, kStep: known when compiled, so that the loop is made of vector instructions.
+template <int64_t kChannels, int64_t kStep>
+void write_rows(const uint8_t* pixels, const Size& size, bool flip, const Normalisation& n, float* out, int64_t plane) {
+  for (int64_t row = 0; row < size.height; ++row) {
+    const uint8_t* from = pixels + row * size.width * kChannels;
+    for (int64_t channel = 0; channel < kChannels; ++channel) {
+      const float scale = n.scale[static_cast<size_t>(channel)];
+      const float offset = n.offset[static_cast<size_t>(channel)];
+      float* to = out + channel * plane + row * size.width * kStep;
+      if (flip) {
+        for (int64_t i = 0; i < size.width; ++i) {
+          to[i * kStep] = static_cast<float>(from[(size.width - 1 - i) * kChannels + channel]) * scale + offset;
+        }
+      } else {
+        for (int64_t i = 0; i < size.width; ++i) {
+          to[i * kStep] = static_cast<float>(from[i * kChannels + channel]) * scale + offset;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Image with_channels(Image image, int64_t channels) {
+  if (image.channels == channels) return image;
+  return channels == 3 ? to_colours(image) : to_grey(image);
+}
+
+Image shifted(const Image& image, int64_t down, int64_t right) {
+  const auto [height, width] = image.size;
+  Image result{image.size, image.channels, {}};
+  result.pixels.resize(image.pixels.size());
+  const int64_t first = std::clamp<int64_t>(right, 0, width);
+  const int64_t last = std::clamp<int64_t>(width + right, 0, width);
+  for (int64_t row = std::max<int64_t>(down, 0); row < std::min(height + down, height) && first < last; ++row) {
+    const auto* from = image.pixels.data() + ((row - down) * width + first - right) * image.channels;
+    std::copy_n(from, (last - first) * image.channels, result.pixels.data() + (row * width + first) * image.channels);
+  }
+  return result;
+}
+
+Normalisation make_normalisation(const std::array<float, 3>& mean, const std::array<float, 3>& deviation, double unit) {
+  Normalisation result;
+  for (size_t i = 0; i < 3; ++i) {
+    result.scale[i] = static_cast<float>(unit / deviation[i]);
+    result.offset[i] = static_cast<float>(-double{mean[i]} / deviation[i]);
+  }
+  return result;
+}
+
+void write_normalised(const uint8_t* pixels, const Size& size, int64_t channels, bool flip,
+                      const Normalisation& normalisation, PixelLayout layout, std::span<float> out) {
+  const int64_t plane = size.height * size.width;
+  if (static_cast<int64_t>(out.size()) != plane * channels) {
+    throw Error("image", "the result must have room for " + std::to_string(plane * channels) + " values but has for " +
+                             std::to_string(out.size()));
+  }
+  if (channels == 1) {
+    write_rows<1, 1>(pixels, size, flip, normalisation, out.data(), plane);
+  } else if (layout == PixelLayout::kPlanes) {
+    write_rows<3, 1>(pixels, size, flip, normalisation, out.data(), plane);
+  } else {
+    write_rows<3, 3>(pixels, size, flip, normalisation, out.data(), 1);
+  }
+}
+
+}  // namespace frn::data

@@ -1,0 +1,157 @@
+#include "frn/report/html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace frn::report::html {
+namespace {
+
+// One column on a phone, two on a laptop. Colours follow the reader's choice of light or dark.
+constexpr std::string_view kStyle = R"(
+:root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --line: #dde1e5; --paper: #fff; --bar: #d5e6f3; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8ea; --soft: #a0a7ae; --line: #363b41; --paper: #16181b; --bar: #1f4560; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 72rem; padding: 2rem 1.25rem; color: var(--ink); background: var(--paper);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
+h1 { margin: 0; font-size: 1.8rem; line-height: 1.2; overflow-wrap: anywhere; }
+h2 { margin: 2.5rem 0 .75rem; font-size: 1.2rem; }
+p { margin: .5rem 0; max-width: 44rem; }
+.summary { color: var(--soft); font-size: 1.05rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .95rem; }
+th, td { padding: .35rem 1.25rem .35rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
+th { color: var(--soft); font-weight: 600; }
+th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th:last-child, td:last-child { padding-right: .25rem; }
+td.share { min-width: 10rem; background: linear-gradient(var(--bar), var(--bar)) no-repeat left 1rem top 50%; }
+dl { margin: 0; columns: 20rem; column-gap: 2.5rem; font-size: .95rem; }
+dl div { display: flex; justify-content: space-between; gap: 1rem; padding: .3rem 0; break-inside: avoid;
+  border-bottom: 1px solid var(--line); }
+dt { color: var(--soft); }
+dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+.figures { display: grid; gap: 1.5rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
+figure { margin: 0; }
+figure svg { display: block; width: 100%; height: auto; }
+figcaption { color: var(--soft); font-size: .9rem; }
+figure svg > g > rect { fill: none; }
+figure svg text, figure svg tspan { fill: var(--ink); font-family: inherit; }
+figure svg g { font-family: system-ui, sans-serif; }
+figure svg path[stroke="black"] { stroke: var(--soft); }
+figure svg path.gridline { stroke: var(--line); stroke-dasharray: none; }
+footer { margin-top: 3rem; padding-top: .75rem; color: var(--soft); font-size: .85rem; border-top: 1px solid var(--line); }
+@media (max-width: 40rem) {
+  body { padding: 1.25rem 1rem; }
+  table { font-size: .82rem; }
+  th, td { padding-right: .5rem; }
+  td.share { min-width: 7.5rem; }
+}
+)";
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+}
+
+std::string cell(const Cell& cell, const Column& column) {
+  std::string classes = column.numbers ? "number" : "";
+  std::string style;
+  if (cell.share) {
+    classes += " share";
+    // The bar of the whole takes half of the cell: the number stands beside it.
+    style = fmt::format(" style=\"background-size: {:.1f}% 70%\"", 50 * std::clamp(*cell.share, 0.0, 1.0));
+  }
+  return fmt::format("<td{}{}>{}</td>", classes.empty() ? "" : " class=\"" + classes + "\"", style, escape(cell.text));
+}
+
+}  // namespace
+
+std::string escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string table(const Table& table) {
+  std::string out = "<div class=\"wide\"><table>\n<thead><tr>";
+  for (const auto& column : table.columns) {
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", column.numbers ? " class=\"number\"" : "", escape(column.title));
+  }
+  out += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : table.rows) {
+    out += "<tr>";
+    for (size_t i = 0; i < row.size() && i < table.columns.size(); ++i) out += cell(row[i], table.columns[i]);
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string properties(const std::vector<std::pair<std::string, std::string>>& entries) {
+  std::string out = "<dl>\n";
+  for (const auto& [name, value] : entries) {
+    out += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value));
+  }
+  return out + "</dl>\n";
+}
+
+std::string figure(std::string_view svg, std::string_view name, std::string_view caption) {
+  // Before <svg there is a declaration that belongs to a file of its own.
+  std::string drawing(svg.substr(std::min(svg.find("<svg"), svg.size())));
+  for (const char* quote : {"'", "\""}) {
+    replace_all(drawing, fmt::format("id={}", quote), fmt::format("id={}{}-", quote, escape(name)));
+    replace_all(drawing, fmt::format("href={}#", quote), fmt::format("href={}#{}-", quote, escape(name)));
+  }
+  // gnuplot's own title would show as a hint under the mouse.
+  const auto begin = drawing.find("<title>");
+  const auto end = drawing.find("</title>");
+  if (begin != std::string::npos && end != std::string::npos) {
+    drawing.replace(begin, end - begin, "<title>" + escape(caption));
+  }
+  return fmt::format("<figure>\n{}\n<figcaption>{}</figcaption>\n</figure>\n", drawing, escape(caption));
+}
+
+std::string figures(const std::vector<std::string>& figures) {
+  std::string out = "<div class=\"figures\">\n";
+  for (const auto& figure : figures) out += figure;
+  return out + "</div>\n";
+}
+
+std::string paragraph(std::string_view text) { return "<p>" + escape(text) + "</p>\n"; }
+
+std::string section(std::string_view title, const std::string& content) {
+  return fmt::format("<section>\n<h2>{}</h2>\n{}</section>\n", escape(title), content);
+}
+
+std::string page(std::string_view title, std::string_view summary, const std::string& content,
+                 std::string_view source) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{0}</title>\n<style>{1}</style>\n</head>\n<body>\n<header>\n<h1>{0}</h1>\n<p class=\"summary\">{2}</p>\n"
+      "</header>\n<main>\n{3}</main>\n<footer>{4}</footer>\n</body>\n</html>\n",
+      escape(title), kStyle, escape(summary), content, escape(source));
+}
+
+}  // namespace frn::report::html

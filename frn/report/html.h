@@ -1,0 +1,53 @@
+// The pieces of a report's page: each gives HTML, and what they are given as text is escaped here and nowhere else. The
+// page stands alone: its style is inside, and it asks the network for nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace frn::report::html {
+
+// Text in which & < > " ' mean nothing.
+std::string escape(std::string_view text);
+
+struct Column {
+  std::string title;
+  bool numbers = false;  // set to the right, digits under digits
+};
+
+struct Cell {
+  // NOLINTNEXTLINE(google-explicit-constructor): a row reads as its texts
+  Cell(std::string text, std::optional<double> share = std::nullopt) : text(std::move(text)), share(share) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Cell(const char* text) : text(text) {}
+
+  std::string text;
+  std::optional<double> share;  // between 0 and 1: drawn as a bar beside the text
+};
+
+struct Table {
+  std::vector<Column> columns;
+  std::vector<std::vector<Cell>> rows;
+};
+
+// A table too wide for the screen scrolls by itself; the page does not.
+std::string table(const Table& table);
+
+// Names and values, in as many columns as there is room for.
+std::string properties(const std::vector<std::pair<std::string, std::string>>& entries);
+
+// The contents of an svg file, which must be our own (it is not escaped). Names inside it are made its own with `name`,
+// so that many can stand on a page; its lines and letters take the page's colours.
+std::string figure(std::string_view svg, std::string_view name, std::string_view caption);
+// Figures side by side where there is room.
+std::string figures(const std::vector<std::string>& figures);
+
+std::string paragraph(std::string_view text);
+std::string section(std::string_view title, const std::string& content);
+
+// The whole file. `summary` is the sentence under the title, `source` the one at the end.
+std::string page(std::string_view title, std::string_view summary, const std::string& content, std::string_view source);
+
+}  // namespace frn::report::html

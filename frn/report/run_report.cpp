@@ -1,0 +1,138 @@
+#include "frn/report/run_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+
+#include "frn/core/error.h"
+#include "frn/report/curves.h"
+#include "frn/report/html.h"
+#include "frn/report/run.h"
+
+namespace frn::report {
+namespace {
+
+constexpr const char* kNone = "\u2013";  // a dash: not measured
+
+std::string decimal(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : kNone; }
+std::string percent(double value) { return std::isfinite(value) ? fmt::format("{:.2f} %", 100 * value) : kNone; }
+std::string short_number(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : kNone; }
+
+int64_t last_step(const Run& run) {
+  int64_t step = 0;
+  if (!run.training.empty()) step = run.training.back().step;
+  if (!run.validation.empty()) step = std::max(step, run.validation.back().step);
+  return step;
+}
+
+// "resnetv2-20 with frn+tlu on cifar10. Finished after 3120 steps. P@1 91.20 % in the last validation, ..."
+std::string summary(const Run& run) {
+  std::string out;
+  const auto model = value_of(run.config, "model");
+  const auto norm = value_of(run.config, "norm");
+  const auto data = value_of(run.config, "data");
+  if (!model.empty()) out += model + (norm.empty() ? "" : " with " + norm);
+  if (!model.empty() && !data.empty()) out += " on " + data.substr(0, data.find(':'));
+  if (!out.empty()) out += ". ";
+  const std::string steps = fmt::format("{} steps", last_step(run));
+  switch (run.state) {
+    case RunState::kFinished:
+      out += "Finished after " + steps + ".";
+      break;
+    case RunState::kDiverged:
+      out += "Diverged after " + steps + ".";
+      break;
+    case RunState::kUnfinished:
+      out += "Not finished: " + steps + " so far.";
+      break;
+  }
+  if (const auto* best = best_validation(run)) {
+    const auto& last = run.validation.back();
+    out += fmt::format(" P@1 {} in the last validation", percent(last.precision_at_1));
+    out += best->precision_at_1 > last.precision_at_1
+               ? fmt::format(", {} in the best (step {}).", percent(best->precision_at_1), best->step)
+               : ", which is the best.";
+  }
+  return out;
+}
+
+std::vector<html::Cell> result_row(const std::string& name, const Point& point) {
+  return {name,
+          percent(point.precision_at_1),
+          percent(point.recall_at_5),
+          decimal(point.loss),
+          std::to_string(point.step),
+          short_number(point.epoch)};
+}
+
+std::string results(const Run& run) {
+  html::Table table{{{""}, {"P@1", true}, {"R@5", true}, {"loss", true}, {"step", true}, {"epoch", true}}, {}};
+  if (!run.training.empty()) table.rows.push_back(result_row("training, last", run.training.back()));
+  if (!run.validation.empty()) table.rows.push_back(result_row("validation, last", run.validation.back()));
+  if (const auto* best = best_validation(run)) table.rows.push_back(result_row("validation, best P@1", *best));
+  return html::section("Results", html::table(table));
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string layers(const Run& run) {
+  html::Table table{{{"layer"}, {"scale", true}, {"clipped", true}}, {}};
+  for (const auto& layer : run.layers) {
+    const bool clips = std::isfinite(layer.clipped);
+    table.rows.push_back({layer.name, short_number(layer.scale),
+                          html::Cell(percent(layer.clipped), clips ? std::optional(layer.clipped) : std::nullopt)});
+  }
+  const auto text = fmt::format(
+      "At step {}: the root mean square of each layer's output, and the share of its units at the threshold.",
+      run.layers_step);
+  return html::section("Layers", html::paragraph(text) + html::table(table));
+}
+
+std::string incidents(const Run& run) {
+  html::Table table{{{"step", true}, {"event"}, {"details"}}, {}};
+  for (const auto& incident : run.incidents) {
+    table.rows.push_back({incident.step ? std::to_string(*incident.step) : kNone, incident.event, incident.details});
+  }
+  return html::section("Events", html::table(table));
+}
+
+std::string body(const Run& run, const std::vector<std::string>& figures) {
+  std::string out = results(run);
+  out += html::section("Curves", html::figures(figures));
+  if (!run.metrics.empty()) out += html::section("Last metrics", html::properties(run.metrics));
+  if (!run.layers.empty()) out += layers(run);
+  if (!run.incidents.empty()) out += incidents(run);
+  if (!run.config.empty()) out += html::section("Settings", html::properties(run.config));
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> run_report(const std::filesystem::path& folder) {
+  const Run run = read_run(folder);
+  const auto charts = charts_of(run);
+  if (charts.empty()) {
+    throw Error("report", folder.string() + " has no line of training or validation in its log yet; let the run go on");
+  }
+  std::vector<std::filesystem::path> written;
+  std::vector<std::string> figures;
+  for (const auto& [file, caption, chart] : charts) {
+    written.push_back(folder / (file + ".svg"));
+    draw_svg(chart, written.back());
+    figures.push_back(html::figure(contents(written.back()), file, caption));
+  }
+  written.push_back(folder / "curves.csv");
+  write_file(written.back(), csv_of(run));
+  written.push_back(folder / "report.html");
+  write_file(written.back(), html::page("Run " + run.name, summary(run), body(run, figures),
+                                        "Made by frn report from log.jsonl, config.toml and metrics.json of the run."));
+  return written;
+}
+
+}  // namespace frn::report

@@ -1,0 +1,219 @@
+#include "frn/train/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "frn/core/checksum.h"
+#include "frn/core/error.h"
+#include "frn/core/text.h"
+#include "frn/core/whole_file.h"
+
+namespace frn::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kPartial = ".partial-";  // hidden, and never taken for a checkpoint
+constexpr std::string_view kMomentum = "momentum.";
+constexpr std::string_view kAverage = "ema.";
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kTrainerFile = "trainer.safetensors";
+constexpr const char* kStateFile = "state.json";
+
+[[noreturn]] void fail(const fs::path& path, const std::string& sentence) {
+  throw Error("checkpoint", path.string() + ": " + sentence);
+}
+
+std::string file_sum(const fs::path& path) { return fmt::format("{:016x}", checksum_of_file(path)); }
+
+json to_json(const TrainState& state) {
+  const auto& running = state.running;
+  return {{"step", state.step},
+          {"seed", state.seed},
+          {"samples", state.samples},
+          {"batch_global", state.batch_global},
+          {"classes", state.classes},
+          {"seconds", state.seconds},
+          {"running",
+           {{"loss_sum", running.loss_sum},
+            {"samples", running.score.samples},
+            {"first", running.score.first},
+            {"first_five", running.score.first_five}}}};
+}
+
+TrainState state_from(const json& from) {
+  TrainState state;
+  from.at("step").get_to(state.step);
+  from.at("seed").get_to(state.seed);
+  from.at("samples").get_to(state.samples);
+  from.at("batch_global").get_to(state.batch_global);
+  from.at("classes").get_to(state.classes);
+  from.at("seconds").get_to(state.seconds);
+  const auto& running = from.at("running");
+  running.at("loss_sum").get_to(state.running.loss_sum);
+  running.at("samples").get_to(state.running.score.samples);
+  running.at("first").get_to(state.running.score.first);
+  running.at("first_five").get_to(state.running.score.first_five);
+  return state;
+}
+
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+std::optional<int64_t> step_of(const fs::path& path) {
+  const auto name = path.filename().string();
+  if (!name.starts_with(kPrefix) || name.size() > kPrefix.size() + 18) return std::nullopt;
+  const auto digits = name.substr(kPrefix.size());
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  return std::stoll(digits);
+}
+
+void write_files(const fs::path& folder, const Checkpoint& checkpoint) {
+  write_weights(folder / kModelFile, checkpoint.model);
+  NamedTensors trainer;
+  for (const auto& [name, tensor] : checkpoint.velocities) trainer.emplace(std::string(kMomentum) + name, tensor);
+  for (const auto& [name, tensor] : checkpoint.averages) trainer.emplace(std::string(kAverage) + name, tensor);
+  write_weights(folder / kTrainerFile, trainer);
+  auto state = to_json(checkpoint.state);
+  for (const auto* file : {kModelFile, kTrainerFile}) state["checksums"][file] = file_sum(folder / file);
+  write_whole_file(folder / kStateFile, state.dump(2) + "\n", "checkpoint");
+}
+
+json read_state_file(const fs::path& path) {
+  std::ifstream file(path / kStateFile);
+  if (!file) fail(path, std::string(kStateFile) + " cannot be read");
+  auto state = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!state.is_object()) fail(path, std::string(kStateFile) + " is damaged: it is not a JSON object");
+  return state;
+}
+
+// The part of the tensors whose names start so, without that start.
+NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with(prefix)) out.emplace(name.substr(prefix.size()), tensor);
+  }
+  return out;
+}
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(fs::path folder, int64_t kept) : folder_(std::move(folder)), kept_(kept) {}
+
+fs::path CheckpointFolder::path_of(int64_t step) const { return folder_ / (std::string(kPrefix) + std::to_string(step)); }
+
+std::vector<int64_t> CheckpointFolder::steps() const {
+  std::vector<int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    if (const auto step = step_of(entry.path())) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+void CheckpointFolder::remove_partial() const {
+  std::error_code error;
+  std::vector<fs::path> partial;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    if (entry.path().filename().string().starts_with(kPartial)) partial.push_back(entry.path());
+  }
+  for (const auto& path : partial) fs::remove_all(path, error);
+}
+
+// Renamed first: a kill in the middle must not leave a folder that looks like a checkpoint.
+void CheckpointFolder::remove_old() const {
+  const auto all = steps();
+  std::error_code error;
+  for (size_t i = 0; i + static_cast<size_t>(kept_) < all.size(); ++i) {
+    const auto doomed = folder_ / (std::string(kPartial) + "old-" + std::to_string(all[i]));
+    fs::rename(path_of(all[i]), doomed, error);
+    if (!error) fs::remove_all(doomed, error);
+  }
+}
+
+fs::path CheckpointFolder::save(const Checkpoint& checkpoint) {
+  const auto place = path_of(checkpoint.state.step);
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  if (error) fail(folder_, "the folder cannot be made: " + error.message());
+  remove_partial();
+  if (fs::exists(place)) {
+    try {
+      read(place);
+      return place;
+    } catch (const Error&) {
+      fs::remove_all(place, error);  // damaged: this one is better
+    }
+  }
+  const auto beside = folder_ / (std::string(kPartial) + std::to_string(checkpoint.state.step));
+  fs::create_directory(beside, error);
+  if (error) fail(beside, "the folder cannot be made: " + error.message() + "; earlier checkpoints are untouched");
+  try {
+    write_files(beside, checkpoint);
+    sync_folder(beside);
+    fs::rename(beside, place);
+    sync_folder(folder_);
+  } catch (const std::exception& failure) {
+    fs::remove_all(beside, error);
+    const auto all = steps();
+    throw Error("checkpoint", fmt::format("step {} cannot be saved: {}; {}", checkpoint.state.step, failure.what(),
+                                          all.empty() ? "there is no earlier checkpoint"
+                                                      : fmt::format("step {} is untouched, --resume goes on from it",
+                                                                    all.back())));
+  }
+  remove_old();
+  return place;
+}
+
+Checkpoint CheckpointFolder::read(const fs::path& path) {
+  const auto json = read_state_file(path);
+  Checkpoint checkpoint;
+  try {
+    checkpoint.state = state_from(json);
+    for (const auto* file : {kModelFile, kTrainerFile}) {
+      if (!fs::is_regular_file(path / file)) fail(path, std::string(file) + " is missing");
+      if (json.at("checksums").at(file).get<std::string>() != file_sum(path / file)) {
+        fail(path, std::string(file) + " is damaged: its checksum is another");
+      }
+    }
+  } catch (const nlohmann::json::exception&) {
+    fail(path, std::string(kStateFile) + " is damaged: entries are missing or of another type");
+  }
+  checkpoint.model = read_weights(path / kModelFile);
+  const auto trainer = read_weights(path / kTrainerFile);
+  checkpoint.velocities = with_prefix(trainer, kMomentum);
+  checkpoint.averages = with_prefix(trainer, kAverage);
+  return checkpoint;
+}
+
+std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
+  auto all = steps();
+  std::vector<std::string> damaged;
+  for (; !all.empty(); all.pop_back()) {
+    const auto path = path_of(all.back());
+    try {
+      auto checkpoint = read(path);
+      return Found{std::move(checkpoint), path, std::move(damaged)};
+    } catch (const Error& error) {
+      damaged.emplace_back(error.what());
+    }
+  }
+  if (damaged.empty()) return std::nullopt;
+  const std::vector<std::string_view> sentences(damaged.begin(), damaged.end());
+  throw Error("checkpoint", "no checkpoint is whole: " + join(sentences, "; ") +
+                                "; restore one, or remove the folder to start from step 0");
+}
+
+}  // namespace frn::train

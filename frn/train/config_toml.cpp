@@ -1,0 +1,123 @@
+// TrainConfig from and to TOML, by its list of settings.
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <cmath>
+
+#include "frn/core/error.h"
+#include "frn/core/text.h"
+#include "frn/train/config.h"
+
+namespace frn::train {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// Shortest text that reads back as the same number, and as a float.
+std::string real(double value) {
+  auto text = fmt::format("{}", value);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
+}
+
+struct ToText {
+  std::string operator()(const std::string* value) const { return quoted(*value); }
+  std::string operator()(const int64_t* value) const { return std::to_string(*value); }
+  std::string operator()(const double* value) const { return real(*value); }
+  std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
+  std::string operator()(const std::vector<double>* values) const {
+    std::string out;
+    for (const double value : *values) out += (out.empty() ? "" : ", ") + real(value);
+    return "[" + out + "]";
+  }
+};
+
+// Gives false when the node holds another type.
+struct FromNode {
+  const toml::node& node;
+  bool operator()(std::string* out) const { return take(out); }
+  bool operator()(int64_t* out) const { return node.is_integer() && take(out); }
+  bool operator()(double* out) const { return node.is_number() && take(out); }
+  bool operator()(bool* out) const { return node.is_boolean() && take(out); }
+  bool operator()(std::vector<double>* out) const {
+    if (!node.is_array()) return false;
+    std::vector<double> values;
+    for (const auto& element : *node.as_array()) {
+      const auto value = element.value<double>();
+      if (!value) return false;
+      values.push_back(*value);
+    }
+    *out = std::move(values);
+    return true;
+  }
+
+ private:
+  template <typename T>
+  bool take(T* out) const {
+    const auto value = node.value<T>();
+    if (value) *out = *value;
+    return value.has_value();
+  }
+};
+
+struct TypeName {
+  const char* operator()(const std::string*) const { return "a text"; }
+  const char* operator()(const int64_t*) const { return "a whole number"; }
+  const char* operator()(const double*) const { return "a number"; }
+  const char* operator()(const bool*) const { return "true or false"; }
+  const char* operator()(const std::vector<double>*) const { return "a list of numbers"; }
+};
+
+toml::table parse(const std::filesystem::path& path) {
+  if (!std::filesystem::is_regular_file(path)) throw Error("config", path.string() + ": there is no such file");
+  try {
+    return toml::parse_file(path.string());
+  } catch (const toml::parse_error& error) {
+    throw Error("config", fmt::format("{}: line {}: {}", path.string(), error.source().begin.line,
+                                      error.description()));
+  }
+}
+
+}  // namespace
+
+void read_toml(TrainConfig& config, const std::filesystem::path& path) {
+  const auto table = parse(path);
+  const auto settings = settings_of(config);
+  std::vector<std::string_view> known;
+  for (const auto& setting : settings) known.push_back(setting.key);
+  for (const auto& [key, node] : table) {
+    const std::string_view name = key.str();
+    const auto setting = std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.key == name; });
+    if (setting == settings.end()) {
+      throw Error("config", fmt::format("{}: unknown key '{}'{}; known: {}", path.string(), name,
+                                        suggestion(name, known), join(known)));
+    }
+    if (!std::visit(FromNode{node}, setting->value)) {
+      throw Error("config", fmt::format("{}: {} must be {}", path.string(), name,
+                                        std::visit(TypeName{}, setting->value)));
+    }
+  }
+}
+
+std::string to_toml(const TrainConfig& config) {
+  auto copy = config;
+  std::string out;
+  for (const auto& setting : settings_of(copy)) {
+    out += fmt::format("{} = {}  # {}\n", setting.key, std::visit(ToText{}, setting.value), setting.help);
+  }
+  return out;
+}
+
+}  // namespace frn::train

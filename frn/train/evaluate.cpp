@@ -1,0 +1,56 @@
+#include "frn/train/evaluate.h"
+
+#include <torch/types.h>
+
+#include "frn/losses/cross_entropy.h"
+#include "frn/train/step.h"
+
+namespace frn::train {
+namespace {
+
+// Sets eval mode while it lives.
+class EvalMode {
+ public:
+  explicit EvalMode(Model& model) : model_(model), training_(model.is_training()) { model_.eval(); }
+  ~EvalMode() { model_.train(training_); }
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  Model& model_;
+  bool training_;
+};
+
+}  // namespace
+
+Evaluation evaluate(Model& model, const std::shared_ptr<const data::Dataset>& dataset, const data::Pipeline& pipeline,
+                    const EvaluateOptions& options) {
+  const torch::NoGradGuard no_grad;
+  const EvalMode mode(model);
+  const data::BatchOrder order({.samples = dataset->size(),
+                                .batch_global = options.images_at_once,
+                                .shuffle = false,
+                                .keep_last = true,
+                                .epochs = 1});
+  data::Loader loader(dataset, pipeline, order,
+                      {.workers = options.workers,
+                       .channels_last = options.channels_last,
+                       .on_broken = data::OnBroken::kSkip,
+                       .broken_limit = options.broken_limit});
+  Evaluation result;
+  double loss_sum = 0;
+  while (const auto batch = loader.next()) {
+    const int64_t count = batch->images.size(0);
+    if (count > 0) {
+      const auto logits = forward(model, batch->images, options.bfloat16).logits;
+      loss_sum += cross_entropy(logits, batch->labels).item<double>() * static_cast<double>(count);
+      result.score.add(logits, batch->labels);
+    }
+    for (auto& sample : loader.newly_broken()) result.broken.push_back(std::move(sample));
+    if (options.progress) options.progress(result.score.samples);
+  }
+  if (result.score.samples > 0) result.loss = loss_sum / static_cast<double>(result.score.samples);
+  return result;
+}
+
+}  // namespace frn::train

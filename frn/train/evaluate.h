@@ -1,0 +1,33 @@
+// A model's loss and its two scores on a whole set, every sample counted once.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "frn/data/loader.h"
+#include "frn/metrics/top_k.h"
+#include "frn/models/model.h"
+
+namespace frn::train {
+
+struct Evaluation {
+  double loss = 0;  // the mean, without label smoothing
+  TopK score;
+  std::vector<data::BrokenSample> broken;  // samples that could not be read, and do not count
+};
+
+struct EvaluateOptions {
+  int64_t images_at_once = 100;
+  int64_t workers = 1;
+  bool channels_last = false;
+  bool bfloat16 = false;
+  int64_t broken_limit = 100;
+  // Called after every batch with the samples done so far.
+  std::function<void(int64_t)> progress = nullptr;
+};
+
+// In eval mode; the model's mode is as before afterwards.
+Evaluation evaluate(Model& model, const std::shared_ptr<const data::Dataset>& dataset, const data::Pipeline& pipeline,
+                    const EvaluateOptions& options);
+
+}  // namespace frn::train

@@ -1,0 +1,27 @@
+// What to watch while a network with FRN trains (section 3.5 of the paper): how large activations are, how many units
+// the threshold clips, and which layer went bad first.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frn/models/model.h"
+
+namespace frn::train {
+
+struct LayerState {
+  std::string name;
+  double scale = 0;               // the root of the mean square of its output
+  std::optional<double> clipped;  // the share of units at the threshold, of a layer with ReLU or TLU
+};
+
+// Every norm of the model, in the order in which they run, for these images; without gradients. The model's weights and
+// statistics stay as they are.
+std::vector<LayerState> layer_states(Model& model, const at::Tensor& images, bool bfloat16);
+
+// The first layer, in the order in which they run, that gives something infinite or not a number; none when all are
+// finite.
+std::optional<std::string> first_bad_layer(Model& model, const at::Tensor& images, bool bfloat16);
+
+}  // namespace frn::train

@@ -1,0 +1,134 @@
+#include "frn/train/records.h"
+
+#include <nlohmann/json.hpp>
+
+#include "frn/core/whole_file.h"
+
+namespace frn::train {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const TrainRow& row) {
+  return {{"step", row.step},
+          {"epoch", row.epoch},
+          {"loss", row.loss},
+          {"precision_at_1", row.precision_at_1},
+          {"recall_at_5", row.recall_at_5},
+          {"lr", row.lr},
+          {"images_per_second", row.images_per_second},
+          {"gradient_norm", row.gradient_norm}};
+}
+
+json to_json(const ValidationRow& row) {
+  return {{"step", row.step},
+          {"epoch", row.epoch},
+          {"loss", row.loss},
+          {"precision_at_1", row.precision_at_1},
+          {"recall_at_5", row.recall_at_5},
+          {"samples", row.samples}};
+}
+
+// Numbers that are not finite stand as null.
+double number(const json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+}
+
+TrainRow train_row(const json& line) {
+  return {.step = line.value("step", int64_t{0}),
+          .epoch = number(line, "epoch"),
+          .loss = number(line, "loss"),
+          .precision_at_1 = number(line, "precision_at_1"),
+          .recall_at_5 = number(line, "recall_at_5"),
+          .lr = number(line, "lr"),
+          .images_per_second = number(line, "images_per_second"),
+          .gradient_norm = number(line, "gradient_norm")};
+}
+
+ValidationRow validation_row(const json& line) {
+  return {.step = line.value("step", int64_t{0}),
+          .epoch = number(line, "epoch"),
+          .loss = number(line, "loss"),
+          .precision_at_1 = number(line, "precision_at_1"),
+          .recall_at_5 = number(line, "recall_at_5"),
+          .samples = line.value("samples", int64_t{0})};
+}
+
+std::optional<int64_t> resumed_after(int64_t first_step) {
+  return first_step > 0 ? std::optional(first_step) : std::nullopt;
+}
+
+json event(const char* name, json line) {
+  line["event"] = name;
+  return line;
+}
+
+}  // namespace
+
+Records::Records(const RunFolder& folder, int64_t first_step, int64_t seed)
+    : log_(folder.log()), events_(folder.path, resumed_after(first_step)) {
+  log_.truncate_after(first_step);
+  for (const auto& line : RunLog::read(folder.log())) {
+    const auto name = line.value("event", "");
+    if (name == "train") last_train_ = train_row(line);
+    if (name == "validation") remember(validation_row(line));
+  }
+  log_.append({{"event", first_step > 0 ? "resume" : "start"}, {"step", first_step}, {"seed", seed}});
+}
+
+void Records::remember(const ValidationRow& row) {
+  last_validation_ = row;
+  if (!best_validation_ || row.precision_at_1 > best_validation_->precision_at_1) best_validation_ = row;
+}
+
+void Records::add(const TrainRow& row) {
+  log_.append(event("train", to_json(row)));
+  events_.scalar("train/loss", row.loss, row.step);
+  events_.scalar("train/precision_at_1", row.precision_at_1, row.step);
+  events_.scalar("train/recall_at_5", row.recall_at_5, row.step);
+  events_.scalar("run/learning_rate", row.lr, row.step);
+  events_.scalar("run/gradient_norm", row.gradient_norm, row.step);
+  events_.scalar("run/images_per_second", row.images_per_second, row.step);
+  events_.flush();
+  last_train_ = row;
+}
+
+void Records::add(const ValidationRow& row) {
+  log_.append(event("validation", to_json(row)));
+  events_.scalar("validation/loss", row.loss, row.step);
+  events_.scalar("validation/precision_at_1", row.precision_at_1, row.step);
+  events_.scalar("validation/recall_at_5", row.recall_at_5, row.step);
+  events_.flush();
+  remember(row);
+}
+
+void Records::add(int64_t step, const std::vector<LayerState>& layers) {
+  json list = json::array();
+  for (const auto& layer : layers) {
+    list.push_back({{"name", layer.name}, {"scale", layer.scale}});
+    list.back()["clipped"] = layer.clipped ? json(*layer.clipped) : json(nullptr);
+    events_.scalar("scale/" + layer.name, layer.scale, step);
+    if (layer.clipped) events_.scalar("clipped/" + layer.name, *layer.clipped, step);
+  }
+  log_.append({{"event", "layers"}, {"step", step}, {"layers", std::move(list)}});
+}
+
+void Records::add_broken(int64_t step, const data::BrokenSample& sample) {
+  log_.append({{"event", "broken_image"}, {"step", step}, {"name", sample.name}, {"reason", sample.reason}});
+}
+
+void Records::end(const Outcome& outcome, const std::filesystem::path& metrics) {
+  json out{{"status", status_name(outcome.status)}, {"step", outcome.step}, {"seconds", outcome.seconds}};
+  if (outcome.train) out["train"] = to_json(*outcome.train);
+  if (outcome.validation) out["validation"] = to_json(*outcome.validation);
+  if (outcome.best) out["best"] = to_json(*outcome.best);
+  if (!outcome.message.empty()) out["message"] = outcome.message;
+  auto line = out;
+  line["event"] = outcome.status == Status::kDiverged ? "diverged" : "end";
+  log_.append(line);
+  events_.flush();
+  write_whole_file(metrics, out.dump(2) + "\n", "train");
+}
+
+}  // namespace frn::train

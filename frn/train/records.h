@@ -1,0 +1,38 @@
+// What a run leaves to read: lines in log.jsonl, TensorBoard's curves, metrics.json at the end.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "frn/core/run_log.h"
+#include "frn/core/tensorboard.h"
+#include "frn/train/trainer.h"
+
+namespace frn::train {
+
+class Records {
+ public:
+  // Lines of steps after the first one, left by a run that was killed, are dropped.
+  Records(const RunFolder& folder, int64_t first_step, int64_t seed);
+
+  void add(const TrainRow& row);
+  void add(const ValidationRow& row);
+  void add(int64_t step, const std::vector<LayerState>& layers);
+  void add_broken(int64_t step, const data::BrokenSample& sample);
+  void end(const Outcome& outcome, const std::filesystem::path& metrics);
+
+  // Also from before an interruption.
+  std::optional<TrainRow> last_train() const { return last_train_; }
+  std::optional<ValidationRow> last_validation() const { return last_validation_; }
+  std::optional<ValidationRow> best_validation() const { return best_validation_; }
+
+ private:
+  void remember(const ValidationRow& row);
+
+  RunLog log_;
+  tensorboard::EventFile events_;
+  std::optional<TrainRow> last_train_;
+  std::optional<ValidationRow> last_validation_, best_validation_;
+};
+
+}  // namespace frn::train

@@ -1,0 +1,94 @@
+#include "frn/train/run_folder.h"
+
+#include <ATen/Context.h>
+
+#include "frn/core/error.h"
+#include "frn/core/random.h"
+#include "frn/core/whole_file.h"
+#include "frn/nn/layers.h"
+#include "frn/nn/weights.h"
+
+namespace frn::train {
+namespace {
+
+data::Augmentation augmentation_of(const TrainConfig& config, const data::KindRow& kind) {
+  if (config.augmentation == "none") return data::Augmentation::kNone;
+  if (config.augmentation == "pad-crop-flip") return data::Augmentation::kPadCropFlip;
+  if (config.augmentation == "inception") return data::Augmentation::kInception;
+  return kind.augmentation;
+}
+
+}  // namespace
+
+bool RunFolder::holds_run() const { return std::filesystem::exists(config()); }
+
+void RunFolder::start(const TrainConfig& config) const {
+  if (holds_run()) {
+    throw Error("train", path.string() + " holds a run already; --resume goes on with it, another --out starts anew");
+  }
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw Error("train", "cannot make the folder " + path.string() + ": " + error.message());
+  write_whole_file(this->config(), to_toml(config), "train");
+}
+
+TrainConfig RunFolder::read_config() const {
+  if (!holds_run()) {
+    throw Error("run", path.string() + " holds no run: there is no config.toml; frn train --out makes one");
+  }
+  TrainConfig config;
+  read_toml(config, this->config());
+  return config;
+}
+
+data::Pipeline training_pipeline(const TrainConfig& config, const data::KindRow& kind) {
+  auto pipeline = evaluation_pipeline(config, kind);
+  pipeline.augmentation = augmentation_of(config, kind);
+  const bool inception = pipeline.augmentation == data::Augmentation::kInception;
+  pipeline.colour = kind.channels == 3 && (config.colour == "on" || (config.colour == "auto" && inception));
+  return pipeline;
+}
+
+data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRow& kind) {
+  return {.augmentation = data::Augmentation::kNone,
+          .colour = false,
+          .size = config.image_size > 0 ? config.image_size : kind.image_size,
+          .channels = kind.channels,
+          .mean = kind.mean,
+          .deviation = kind.deviation};
+}
+
+std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels) {
+  at::manual_seed(RandomKey(static_cast<uint64_t>(config.seed)).value());
+  auto model = frn::make_model(config.model, {.norm = NormActSpec::parse(config.norm),
+                                              .classes = classes,
+                                              .input_channels = channels,
+                                              .dropout = config.dropout < 0 ? std::nullopt
+                                                                            : std::optional(config.dropout)});
+  if (config.layout == "channels-last") set_memory_format(*model, at::MemoryFormat::ChannelsLast);
+  return model;
+}
+
+TrainedModel open_trained(const RunFolder& folder, Weights weights) {
+  TrainedModel trained;
+  trained.config = folder.read_config();
+  const auto found = CheckpointFolder(folder.checkpoints()).newest();
+  if (!found) throw Error("run", folder.path.string() + " has no checkpoint yet; train it first");
+  const auto& checkpoint = found->checkpoint;
+  if (weights == Weights::kAveraged && checkpoint.averages.empty()) {
+    throw Error("run", folder.path.string() + " keeps no moving average; it was trained with ema_decay 0");
+  }
+  trained.averaged = weights != Weights::kPlain && !checkpoint.averages.empty();
+  trained.classes = checkpoint.state.classes;
+  trained.step = checkpoint.state.step;
+  trained.checkpoint = found->path;
+  trained.damaged = found->damaged;
+  const auto* const kind = data::parse_data_name(trained.config.data).kind;
+  trained.model =
+      make_model(trained.config, static_cast<int64_t>(trained.classes.size()), kind->channels);
+  load_state(*trained.model, trained.averaged ? checkpoint.averages : checkpoint.model);
+  trained.model->eval();
+  return trained;
+}
+
+}  // namespace frn::train

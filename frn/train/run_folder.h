@@ -1,0 +1,54 @@
+// The folder of a run, and what a run's settings name: data, pipelines, model. Training, evaluation and prediction open
+// a run through this.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "frn/data/dataset.h"
+#include "frn/data/pipeline.h"
+#include "frn/models/model.h"
+#include "frn/train/checkpoint.h"
+#include "frn/train/config.h"
+
+namespace frn::train {
+
+struct RunFolder {
+  std::filesystem::path path;
+
+  std::filesystem::path config() const { return path / "config.toml"; }
+  std::filesystem::path log() const { return path / "log.jsonl"; }
+  std::filesystem::path metrics() const { return path / "metrics.json"; }
+  std::filesystem::path checkpoints() const { return path / "checkpoints"; }
+
+  // Whether a run was started here.
+  bool holds_run() const;
+  // Makes the folder and writes config.toml. Throws frn::Error when a run is there already, or the folder cannot be
+  // made.
+  void start(const TrainConfig& config) const;
+  // Throws frn::Error when there is no run.
+  TrainConfig read_config() const;
+};
+
+// How the images of a set reach the network.
+data::Pipeline training_pipeline(const TrainConfig& config, const data::KindRow& kind);
+data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRow& kind);
+
+// Fresh weights that follow from the seed.
+std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels);
+
+// A run's network with the weights of its newest whole checkpoint, in eval mode; the moving average's where one is kept
+// and asked for.
+struct TrainedModel {
+  std::shared_ptr<Model> model;
+  TrainConfig config;
+  std::vector<std::string> classes;
+  int64_t step = 0;
+  std::filesystem::path checkpoint;
+  bool averaged = false;
+  std::vector<std::string> damaged;  // newer checkpoints that could not be read, one sentence each
+};
+enum class Weights { kBest, kPlain, kAveraged };  // kBest: averaged where there are some
+TrainedModel open_trained(const RunFolder& folder, Weights weights = Weights::kBest);
+
+}  // namespace frn::train

@@ -1,0 +1,100 @@
+#include "frn/train/step.h"
+
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frn/core/error.h"
+#include "frn/losses/cross_entropy.h"
+#include "frn/nn/batch_norm.h"
+
+namespace frn::train {
+namespace {
+
+// Products and convolutions in bfloat16 while it lives.
+class Autocast {
+ public:
+  explicit Autocast(bool on) : on_(on) {
+    if (!on_) return;
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (!on_) return;
+    // The cache of narrow weights must not outlive their next change.
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  bool on_;
+};
+
+}  // namespace
+
+ModelOutput forward(Model& model, const at::Tensor& images, bool bfloat16) {
+  const Autocast autocast(bfloat16);
+  return model.forward(images);
+}
+
+at::Tensor loss_of(const Model& model, const ModelOutput& output, const at::Tensor& labels, double label_smoothing) {
+  auto loss = cross_entropy(output.logits, labels, label_smoothing);
+  if (output.auxiliary.defined()) {
+    loss = loss + model.row().auxiliary_weight * cross_entropy(output.auxiliary, labels, label_smoothing);
+  }
+  return loss;
+}
+
+Step::Step(std::shared_ptr<Model> model, const StepOptions& options) : model_(std::move(model)), options_(options) {}
+
+void Step::run_piece(const at::Tensor& images, const at::Tensor& labels, int64_t devices, bool with_device_0,
+                     double weight, StepResult& result) {
+  if (devices != devices_set_) set_virtual_devices(*model_, devices_set_ = devices);
+  if (with_device_0 != tracking_set_) set_tracks_statistics(*model_, tracking_set_ = with_device_0);
+  const auto output = forward(*model_, images, options_.bfloat16);
+  auto loss = loss_of(*model_, output, labels, options_.label_smoothing);
+  result.loss += loss.item<double>() * weight;
+  if (!std::isfinite(result.loss)) return;
+  result.score.add(output.logits, labels);
+  if (weight != 1) loss = loss * weight;
+  loss.backward();
+}
+
+// Whole devices at a time. The piece with device 0 comes last: it changes the running statistics, and no other piece
+// may see that (batch renormalisation reads them).
+void Step::run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, StepResult& result) {
+  const int64_t count = images.size(0);
+  const int64_t per_device = count / options_.devices;
+  const int64_t at_once = options_.images_at_once == 0 ? count : options_.images_at_once;
+  const int64_t devices_at_once = std::clamp<int64_t>(at_once / per_device, 1, options_.devices);
+  const int64_t pieces = (options_.devices + devices_at_once - 1) / devices_at_once;
+  for (int64_t piece = pieces; piece-- > 0 && std::isfinite(result.loss);) {
+    const int64_t first = piece * devices_at_once;
+    const int64_t devices = std::min(devices_at_once, options_.devices - first);
+    const int64_t begin = first * per_device;
+    const int64_t length = devices * per_device;
+    run_piece(images.narrow(0, begin, length), labels.narrow(0, begin, length), devices, piece == 0,
+              static_cast<double>(length) / static_cast<double>(batch), result);
+  }
+}
+
+StepResult Step::run(const at::Tensor& images, const at::Tensor& labels) {
+  const int64_t batch = images.size(0);
+  if (batch == 0 || batch % options_.devices != 0) {
+    throw Error("train", "a batch must be a multiple of the " + std::to_string(options_.devices) +
+                             " devices but has " + std::to_string(batch) + " images");
+  }
+  StepResult result;
+  const int64_t micro_batch = options_.batch_per_device * options_.devices;
+  for (int64_t begin = 0; begin < batch && std::isfinite(result.loss); begin += micro_batch) {
+    const int64_t length = std::min(micro_batch, batch - begin);
+    run_micro_batch(images.narrow(0, begin, length), labels.narrow(0, begin, length), batch, result);
+  }
+  return result;
+}
+
+}  // namespace frn::train

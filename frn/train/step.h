@@ -1,0 +1,50 @@
+// One gradient of one global batch: the forward and backward passes of all virtual devices, in as many pieces as memory
+// allows.
+#pragma once
+
+#include <memory>
+
+#include "frn/metrics/top_k.h"
+#include "frn/models/model.h"
+
+namespace frn::train {
+
+struct StepOptions {
+  int64_t batch_per_device = 32;
+  int64_t devices = 1;         // virtual ones; batch methods take their statistics on each
+  int64_t images_at_once = 0;  // 0: a whole micro-batch (batch_per_device*devices) goes through the network at once
+  double label_smoothing = 0;
+  bool bfloat16 = false;       // autocast
+};
+
+struct StepResult {
+  double loss = 0;  // the mean over the batch; not finite: the gradients are not complete
+  TopK score;
+};
+
+class Step {
+ public:
+  Step(std::shared_ptr<Model> model, const StepOptions& options);
+
+  // Adds the gradient of the batch's mean loss to the parameters' gradients. A batch of more than
+  // batch_per_device*devices images is taken as several micro-batches (gradient accumulation); its size is a multiple
+  // of the devices. Stops at the first piece whose loss is not finite.
+  StepResult run(const at::Tensor& images, const at::Tensor& labels);
+
+ private:
+  // Images [begin, end) as `devices` devices; `weight` is the piece's share of the batch.
+  void run_piece(const at::Tensor& images, const at::Tensor& labels, int64_t devices, bool with_device_0, double weight,
+                 StepResult& result);
+  void run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, StepResult& result);
+
+  std::shared_ptr<Model> model_;
+  StepOptions options_;
+  int64_t devices_set_ = 0;
+  bool tracking_set_ = true;
+};
+
+// The model's outputs under the options' autocast, and their loss: the auxiliary head's is added with its weight.
+ModelOutput forward(Model& model, const at::Tensor& images, bool bfloat16);
+at::Tensor loss_of(const Model& model, const ModelOutput& output, const at::Tensor& labels, double label_smoothing);
+
+}  // namespace frn::train

@@ -1,0 +1,297 @@
+#include "frn/train/trainer.h"
+
+#include <ATen/Context.h>
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "frn/core/error.h"
+#include "frn/core/random.h"
+#include "frn/core/whole_file.h"
+#include "frn/train/moving_average.h"
+#include "frn/train/records.h"
+#include "frn/train/sgd.h"
+#include "frn/train/step.h"
+
+namespace frn::train {
+namespace {
+
+constexpr uint64_t kStepKey = 1;   // streams of random numbers that follow from the seed
+constexpr int64_t kLogsPerRun = 200;
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+data::OrderOptions order_options(const TrainConfig& config, int64_t samples) {
+  return {.samples = samples,
+          .batch_global = config.batch_global(),
+          .seed = static_cast<uint64_t>(config.seed),
+          .shuffle = true,
+          .keep_last = config.last_batch == "keep",
+          .divisor = config.devices};
+}
+
+int64_t or_else(int64_t value, int64_t otherwise) { return value > 0 ? value : std::max<int64_t>(1, otherwise); }
+
+class Trainer {
+ public:
+  Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events);
+
+  Outcome run(const std::atomic<bool>& stop);
+
+ private:
+  void load(const CheckpointFolder::Found& found);
+  void check_same_data(const TrainState& saved) const;
+  bool finished() const { return state_.step >= plan_.steps; }
+  // Whether something that is done every so many steps is due after the step just made.
+  bool due(int64_t every) const { return finished() || state_.step % every == 0; }
+  double epoch() const {
+    return static_cast<double>(state_.step) / static_cast<double>(plan_.batches_per_epoch);
+  }
+
+  // Gives false when the loss is not finite.
+  bool update(const data::Batch& batch);
+  double clip_gradients(bool wants_norm);
+  void after_update(const data::Batch& batch);
+  void log_training();
+  void validate();
+  void save();
+  void tell_broken(const std::vector<data::BrokenSample>& broken);
+  std::string explain_divergence(const data::Batch& batch);
+  Outcome end(Status status, std::string message = "");
+
+  TrainConfig config_;
+  TrainerEvents events_;
+  RunFolder folder_;
+  data::DataName data_;
+  std::shared_ptr<const data::Dataset> training_set_, validation_set_;
+  data::BatchOrder order_;
+  RunPlan plan_;
+  std::shared_ptr<Model> model_;
+  Sgd sgd_;
+  std::optional<MovingAverage> average_;
+  Step step_;
+  CheckpointFolder checkpoints_;
+  std::optional<Records> records_;
+
+  TrainState state_;
+  bool bfloat16_, channels_last_;
+  double seconds_since_log_ = 0;
+  int64_t images_since_log_ = 0;
+  double last_gradient_norm_ = 0;
+  double last_loss_ = 0;
+  std::optional<TrainRow> last_train_;
+};
+
+Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events)
+    : config_(config),
+      events_(events),
+      folder_(folder),
+      data_(data::parse_data_name(config.data)),
+      training_set_(data::open_dataset(data_, data::Split::kTrain)),
+      validation_set_(data::open_dataset(data_, data::Split::kValidation)),
+      order_(order_options(config, training_set_->size())),
+      model_(make_model(config, static_cast<int64_t>(training_set_->classes().size()), data_.kind->channels)),
+      sgd_(parameter_groups(*model_, {.norms = config.decay_norms, .biases = config.decay_biases}),
+           {.momentum = config.momentum, .weight_decay = config.weight_decay}),
+      step_(model_, {.batch_per_device = config.batch_per_device,
+                     .devices = config.devices,
+                     .images_at_once = config.images_at_once,
+                     .label_smoothing = config.label_smoothing,
+                     .bfloat16 = config.autocast == "bfloat16"}),
+      checkpoints_(folder.checkpoints(), config.checkpoints_kept),
+      bfloat16_(config.autocast == "bfloat16"),
+      channels_last_(config.layout == "channels-last") {
+  plan_.batches_per_epoch = order_.batches_per_epoch();
+  plan_.schedule = schedule_of(config, plan_.batches_per_epoch);
+  plan_.steps = plan_.schedule.steps;
+  plan_.samples = training_set_->size();
+  plan_.validation_samples = validation_set_->size();
+  plan_.classes = static_cast<int64_t>(training_set_->classes().size());
+  for (const auto& parameter : model_->parameters()) plan_.parameters += parameter.numel();
+  if (!config.weights.empty()) load_state(*model_, read_weights(config.weights));
+  if (config.ema_decay > 0) average_.emplace(*model_, config.ema_decay);
+  state_.seed = static_cast<uint64_t>(config.seed);
+  state_.samples = plan_.samples;
+  state_.batch_global = config.batch_global();
+  state_.classes = training_set_->classes();
+  if (const auto found = checkpoints_.newest()) load(*found);
+  plan_.first_step = state_.step;
+}
+
+void Trainer::check_same_data(const TrainState& saved) const {
+  if (saved.samples == state_.samples && saved.classes == state_.classes) return;
+  throw Error("train", fmt::format("a resumed run must see the training set it began with, {} images of {} classes, but "
+                                   "{} holds {} of {}; give the same --data or start another run",
+                                   saved.samples, saved.classes.size(), config_.data, state_.samples,
+                                   state_.classes.size()));
+}
+
+void Trainer::load(const CheckpointFolder::Found& found) {
+  for (const auto& sentence : found.damaged) events_.warned(sentence + "; going on from " + found.path.string());
+  check_same_data(found.checkpoint.state);
+  load_state(*model_, found.checkpoint.model);
+  sgd_.load_velocities(found.checkpoint.velocities);
+  if (average_) average_->load(found.checkpoint.averages);
+  state_ = found.checkpoint.state;
+}
+
+double Trainer::clip_gradients(bool wants_norm) {
+  const double bound = config_.clip_gradient_norm;
+  if (bound == 0 && !wants_norm) return 0;
+  const double norm = sgd_.gradient_norm();
+  if (bound > 0 && norm > bound) sgd_.scale_gradients(bound / norm);
+  return norm;
+}
+
+bool Trainer::update(const data::Batch& batch) {
+  const Stopwatch watch;
+  const auto number = static_cast<uint64_t>(state_.step);
+  at::manual_seed(RandomKey(state_.seed).with(kStepKey).with(number).value());  // for dropout
+  const auto result = step_.run(batch.images, batch.labels);
+  last_loss_ = result.loss;
+  if (!std::isfinite(result.loss)) return false;
+  const bool logs = (state_.step + 1) % or_else(config_.log_every, plan_.steps / kLogsPerRun) == 0 ||
+                    state_.step + 1 == plan_.steps;
+  last_gradient_norm_ = clip_gradients(logs);
+  sgd_.step(plan_.schedule.rate(state_.step));
+  sgd_.clear_gradients();
+  if (average_) average_->update(state_.step);
+  ++state_.step;
+  state_.running.loss_sum += result.loss * static_cast<double>(result.score.samples);
+  state_.running.score.samples += result.score.samples;
+  state_.running.score.first += result.score.first;
+  state_.running.score.first_five += result.score.first_five;
+  images_since_log_ += result.score.samples;
+  const double seconds = watch.seconds();
+  seconds_since_log_ += seconds;
+  state_.seconds += seconds;
+  return true;
+}
+
+void Trainer::log_training() {
+  const auto& score = state_.running.score;
+  const TrainRow row{.step = state_.step,
+                     .epoch = epoch(),
+                     .loss = state_.running.loss_sum / static_cast<double>(std::max<int64_t>(1, score.samples)),
+                     .precision_at_1 = score.precision_at_1(),
+                     .recall_at_5 = score.recall_at_5(),
+                     .lr = plan_.schedule.rate(state_.step - 1),
+                     .images_per_second = static_cast<double>(images_since_log_) / std::max(seconds_since_log_, 1e-9),
+                     .gradient_norm = last_gradient_norm_};
+  records_->add(row);
+  events_.trained(row);
+  last_train_ = row;
+  state_.running = {};
+  seconds_since_log_ = 0;
+  images_since_log_ = 0;
+}
+
+void Trainer::validate() {
+  if (average_) average_->swap();
+  const auto result = evaluate(*model_, validation_set_, evaluation_pipeline(config_, *data_.kind),
+                               {.images_at_once = 100,
+                                .workers = config_.workers,
+                                .channels_last = channels_last_,
+                                .bfloat16 = bfloat16_,
+                                .broken_limit = config_.broken_limit});
+  if (average_) average_->swap();
+  tell_broken(result.broken);
+  const ValidationRow row{.step = state_.step,
+                          .epoch = epoch(),
+                          .loss = result.loss,
+                          .precision_at_1 = result.score.precision_at_1(),
+                          .recall_at_5 = result.score.recall_at_5(),
+                          .samples = result.score.samples};
+  records_->add(row);
+  events_.validated(row);
+}
+
+void Trainer::save() {
+  Checkpoint checkpoint{state_, state_of(*model_), sgd_.velocities(), {}};
+  if (average_) checkpoint.averages = average_->averages();
+  checkpoints_.save(checkpoint);
+}
+
+void Trainer::tell_broken(const std::vector<data::BrokenSample>& broken) {
+  for (const auto& sample : broken) {
+    records_->add_broken(state_.step, sample);
+    events_.warned("cannot read " + sample.name + ": " + sample.reason);
+  }
+}
+
+// The log and the validation come before the checkpoint: a run killed between them goes on from the checkpoint before
+// and writes their lines again.
+void Trainer::after_update(const data::Batch& batch) {
+  if (due(or_else(config_.log_every, plan_.steps / kLogsPerRun))) log_training();
+  if (config_.layers_every > 0 && due(config_.layers_every)) {
+    records_->add(state_.step, layer_states(*model_, batch.images, bfloat16_));
+  }
+  if (due(or_else(config_.validate_every, plan_.batches_per_epoch))) validate();
+  if (due(or_else(config_.checkpoint_every, plan_.batches_per_epoch))) save();
+  events_.stepped(state_.step);
+}
+
+std::string Trainer::explain_divergence(const data::Batch& batch) {
+  const auto layer = first_bad_layer(*model_, batch.images, bfloat16_);
+  return fmt::format(
+      "the loss became {} at step {} (learning rate {:.4g}); {}; try a lower --lr-base, more --warmup-steps, "
+      "--clip-gradient-norm, or a learned eps such as --norm 'frn(eps=learned)+tlu'",
+      last_loss_, state_.step + 1, plan_.schedule.rate(state_.step),
+      layer ? "the first layer with a bad output is " + *layer : "all layers' outputs are finite, the loss alone is not");
+}
+
+Outcome Trainer::end(Status status, std::string message) {
+  Outcome outcome{.status = status,
+                  .step = state_.step,
+                  .train = last_train_ ? last_train_ : records_->last_train(),
+                  .validation = records_->last_validation(),
+                  .best = records_->best_validation(),
+                  .seconds = state_.seconds,
+                  .message = std::move(message)};
+  records_->end(outcome, folder_.metrics());
+  return outcome;
+}
+
+Outcome Trainer::run(const std::atomic<bool>& stop) {
+  records_.emplace(folder_, plan_.first_step, config_.seed);
+  events_.planned(plan_);
+  data::Loader loader(training_set_, training_pipeline(config_, *data_.kind), order_,
+                      {.workers = config_.workers,
+                       .first_batch = state_.step,
+                       .channels_last = channels_last_,
+                       .on_broken = data::OnBroken::kReplace,
+                       .broken_limit = config_.broken_limit});
+  model_->train();
+  const int64_t last = config_.max_steps > 0 ? std::min(config_.max_steps, plan_.steps) : plan_.steps;
+  while (state_.step < last && !stop) {
+    const auto batch = loader.next();
+    tell_broken(loader.newly_broken());
+    if (!update(*batch)) return end(Status::kDiverged, explain_divergence(*batch));
+    after_update(*batch);
+  }
+  if (finished()) return end(Status::kFinished);
+  save();
+  return end(Status::kInterrupted);
+}
+
+}  // namespace
+
+std::string_view status_name(Status status) {
+  return status == Status::kFinished ? "finished" : status == Status::kDiverged ? "diverged" : "interrupted";
+}
+
+Outcome train(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
+              const std::atomic<bool>& stop) {
+  check(config);
+  return Trainer(folder, config, events).run(stop);
+}
+
+}  // namespace frn::train

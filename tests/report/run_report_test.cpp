@@ -1,0 +1,141 @@
+// A run directory's report shows its curves, numbers, layers and settings, of unfinished and of broken runs too.
+#include "frn/report/run_report.h"
+
+#include <cstdlib>
+
+#include "frn/report/curves.h"
+#include "tests/core/files.h"
+#include "tests/report/run_folder.h"
+
+namespace frn::report {
+namespace {
+
+class RunReport : public FolderTest {
+ protected:
+  static bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+  std::string page() { return contents((run_report(run_.path), run_.path / "report.html")); }
+
+  RunFolder run_{folder_ / "a run"};
+};
+
+TEST_F(RunReport, AWholeRunGivesItsFiguresItsTableAndItsPage) {
+  run_.fill(3000);
+  const auto written = run_report(run_.path);
+  std::vector<std::string> names;
+  for (const auto& path : written) names.push_back(path.filename().string());
+  EXPECT_EQ(names, (std::vector<std::string>{"curves-loss.svg", "curves-accuracy.svg", "curves-learning-rate.svg",
+                                             "curves.csv", "report.html"}));
+  const auto text = contents(written.back());
+  EXPECT_TRUE(holds(text, "<h1>Run a run</h1>"));
+  EXPECT_TRUE(holds(text, "resnetv2-20 with frn+tlu on cifar10. Finished after 3000 steps. P@1 89.53 %")) << text;
+  EXPECT_TRUE(holds(text, "validation, best P@1"));
+  EXPECT_TRUE(holds(text, "<dt>batch_per_device</dt><dd>32</dd>"));
+  EXPECT_LT(text.find("<dt>model</dt>"), text.find("<dt>data</dt>")) << "settings stand in the order of the file";
+  EXPECT_TRUE(holds(text, "<dt>lr_drops</dt><dd>0.33, 0.67, 0.9</dd>"));
+  EXPECT_TRUE(holds(text, "<dt>validation.precision_at_1</dt><dd>0.8953</dd>"));
+  EXPECT_TRUE(holds(text, "<td>stages.2.blocks.2.norm1</td><td class=\"number\">1.36</td>"));
+  EXPECT_TRUE(holds(text, "70.00 %</td>"));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(run_.path), {}), 8) << "something was left behind";
+}
+
+TEST_F(RunReport, ThePageStandsAlone) {
+  run_.fill(100);
+  auto text = page();
+  for (const std::string_view space : {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}) {
+    for (size_t at; (at = text.find(space)) != std::string::npos;)
+      text.erase(at, space.size());  // names, not addresses
+  }
+  EXPECT_FALSE(holds(text, "http"));
+  EXPECT_FALSE(holds(text, "src="));
+  EXPECT_FALSE(holds(text, "<link"));
+  EXPECT_EQ(page(), page()) << "the same files give the same page";
+}
+
+TEST_F(RunReport, EveryLineOfTheLogIsInTheCsv) {
+  run_.fill(1000);
+  const auto csv = csv_of(read_run(run_.path));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1001);
+  EXPECT_TRUE(csv.starts_with("step,epoch,train_loss,")) << csv.substr(0, 100);
+  EXPECT_TRUE(holds(csv, "\n1,0.03,")) << csv.substr(0, 300);
+}
+
+TEST_F(RunReport, ManyLinesAreDrawnAsMeansOfNeighbours) {
+  run_.fill(3000);
+  const auto charts = charts_of(read_run(run_.path));
+  const auto& curves = charts.at(0).chart.curves;
+  ASSERT_EQ(curves.size(), 2);
+  EXPECT_EQ(curves[0].x.size(), 600);
+  EXPECT_FALSE(curves[0].marked);
+  EXPECT_NEAR(curves[0].x[0], 0.03, 1e-9);  // the mean of steps 1 to 5, of 100 per epoch
+  EXPECT_EQ(curves[1].x.size(), 10);
+  EXPECT_TRUE(curves[1].marked);
+}
+
+TEST_F(RunReport, ARunThatHasJustBegunIsShownAsFarAsItIs) {
+  run_.train(1, 100);
+  const auto text = page();
+  EXPECT_TRUE(holds(text, "Not finished: 1 steps so far."));
+  EXPECT_FALSE(holds(text, "Settings"));
+  EXPECT_FALSE(holds(text, "Last metrics"));
+}
+
+TEST_F(RunReport, ADivergedRunIsDrawnWithAGapAndSaysSo) {
+  for (int64_t step = 1; step <= 50; ++step) run_.train(step, 50);
+  run_.log.append({{"event", "train"}, {"step", 51}, {"epoch", 31.0}, {"loss", 1e30}, {"lr", 0.1}});
+  run_.log.append({{"event", "train"}, {"step", 52}, {"epoch", 31.5}, {"loss", NAN}, {"lr", 0.1}});
+  run_.log.append({{"event", "diverged"}, {"step", 52}, {"layer", "stages.0.blocks.0.norm1"}});
+  const auto text = page();
+  EXPECT_TRUE(holds(text, "Diverged after 52 steps."));
+  EXPECT_TRUE(holds(text, "layer stages.0.blocks.0.norm1"));
+  EXPECT_TRUE(charts_of(read_run(run_.path)).at(0).chart.y_log);
+}
+
+TEST_F(RunReport, AResumedRunIsNotFinishedUntilItEndsAgain) {
+  run_.fill(100);
+  run_.log.append({{"event", "resume"}, {"step", 100}});
+  EXPECT_TRUE(holds(page(), "Not finished: 100 steps so far."));
+}
+
+TEST_F(RunReport, WithoutEpochsTheAxisIsSteps) {
+  run_.log.append({{"event", "train"}, {"step", 1}, {"loss", 2.0}});
+  run_.log.append({{"event", "train"}, {"step", 2}, {"loss", 1.0}});
+  const auto charts = charts_of(read_run(run_.path));
+  ASSERT_EQ(charts.size(), 1) << "without a rate or an accuracy there is no chart of them";
+  EXPECT_EQ(charts[0].chart.x_label, "step");
+  EXPECT_EQ(charts[0].chart.curves[0].x, (std::vector<double>{1, 2}));
+}
+
+TEST_F(RunReport, TextOfTheRunNeverBecomesMarkup) {
+  run_.fill(20);
+  run_.log.append({{"event", "broken_image"}, {"step", 20}, {"file", "<script>.jpg"}});
+  run_.put("config.toml", "model = \"<script>\"\n");
+  run_.put("metrics.json", R"({"<script>": "<script>"})");
+  EXPECT_FALSE(holds(page(), "<script>"));
+}
+
+TEST_F(RunReport, OddLinesAreShownOrLeftOutButNeverEndIt) {
+  run_.train(1, 10);
+  run_.log.append({{"event", 5}, {"step", "x"}});
+  run_.log.append({{"event", "layers"}, {"layers", {1, {{"name", 7}}}}});
+  run_.log.append({{"event", "train"}, {"step", 1e300}, {"loss", "high"}});
+  EXPECT_TRUE(holds(page(), "</html>"));
+}
+
+TEST_F(RunReport, WhatIsNoRunOrHasNothingToShowSaysSo) {
+  EXPECT_NE(error_of([&] { run_report(folder_ / "nothing"); }).find("must be the folder of a run but is not one"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { run_report(folder_); }).find("has no log.jsonl"), std::string::npos);
+  EXPECT_NE(error_of([&] { run_report(run_.path); }).find("no line of training or validation"), std::string::npos);
+}
+
+TEST_F(RunReport, ADamagedConfigOrMetricsFileIsNamed) {
+  run_.train(1, 10);
+  run_.put("config.toml", "model = \n");
+  EXPECT_NE(error_of([&] { run_report(run_.path); }).find("config.toml: line 1 is not TOML"), std::string::npos);
+  run_.put("config.toml", "");
+  run_.put("metrics.json", "{\"a\":");
+  EXPECT_NE(error_of([&] { run_report(run_.path); }).find("metrics.json: it must be a JSON object"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace frn::report
