@@ -8,9 +8,11 @@
 #include "frn/cli/allocator.h"
 #include "frn/cli/commands.h"
 #include "frn/cli/complaints.h"
+#include "frn/cli/environment.h"
 #include "frn/core/error.h"
 
 int main(int argc, char** argv) {
+  frn::cli::bound_spinning(argv);
   frn::cli::keep_freed_memory();
   CLI::App program("Filter Response Normalization: fused layers, the paper's networks, tables and figures", "frn");
   program.set_version_flag("--version", "frn " FRN_VERSION);
@@ -18,9 +20,11 @@ int main(int argc, char** argv) {
   program.set_help_all_flag("--help-all", "Print the help of every subcommand");
   frn::cli::add_bench(program);
   frn::cli::add_convert(program);
+  frn::cli::add_data(program);
   frn::cli::add_eval(program);
   frn::cli::add_info(program);
   frn::cli::add_report(program);
+  frn::cli::add_predict(program);
   frn::cli::add_study(program);
   frn::cli::add_train(program);
   if (const auto complaint = frn::cli::find_unknown(program, {argv + 1, argv + argc})) {

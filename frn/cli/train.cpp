@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/environment.h"
 #include "frn/cli/progress.h"
 #include "frn/cli/train_options.h"
 #include "frn/core/error.h"
@@ -141,6 +142,7 @@ void run(const Options& options) {
     folder.start(config);
   }
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
+  if (config.autocast == "bfloat16") avoid_broken_bfloat16();
   catch_signals();
   Display display(config);
   const auto outcome = train::train(folder, config, display.events(), stop);

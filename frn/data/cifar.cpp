@@ -11,7 +11,7 @@ namespace {
 
 constexpr Size kSize{32, 32};
 constexpr int64_t kChannels = 3;
-constexpr auto kImageBytes = static_cast<size_t>(32 * 32 * kChannels);
+constexpr auto kImageBytes = static_cast<size_t>(kSize.height * kSize.width * kChannels);
 constexpr uint64_t kLongestFile = uint64_t{1} << 34;
 
 struct Layout {

@@ -55,6 +55,7 @@ const std::array kKinds{
 
 std::vector<std::string_view> kind_names() {
   std::vector<std::string_view> names;
+  names.reserve(kKinds.size());
   for (const auto& row : kKinds) names.push_back(row.name);
   return names;
 }
@@ -62,16 +63,6 @@ std::vector<std::string_view> kind_names() {
 }  // namespace
 
 std::span<const KindRow> kind_table() { return kKinds; }
-
-void check_region(const Region& region, const Size& size) {
-  const bool inside = region.top >= 0 && region.left >= 0 && region.height >= 1 && region.width >= 1 &&
-                      region.top <= size.height - region.height && region.left <= size.width - region.width;
-  if (inside) return;
-  throw Error("image", "a region must lie within " + std::to_string(size.height) + "x" + std::to_string(size.width) +
-                           " (height x width) but is " + std::to_string(region.height) + "x" +
-                           std::to_string(region.width) + " from row " + std::to_string(region.top) + ", column " +
-                           std::to_string(region.left));
-}
 
 DataName parse_data_name(std::string_view text) {
   const auto colon = text.find(':');

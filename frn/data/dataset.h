@@ -24,9 +24,6 @@ class ImageSource {
   virtual Image read(const Region& region, const Size& enough) const = 0;
 };
 
-// Throws frn::Error unless the region holds a pixel and lies within an image of that size.
-void check_region(const Region& region, const Size& size);
-
 class Dataset {
  public:
   virtual ~Dataset() = default;

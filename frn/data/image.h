@@ -21,6 +21,9 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
+// Throws frn::Error unless the region holds a pixel and lies within an image of that size.
+void check_region(const Region& region, const Size& size);
+
 // 8 bits a channel, [height, width, channels], channels 1 (grey) or 3 (red, green, blue).
 struct Image {
   Size size;

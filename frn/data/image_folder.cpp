@@ -74,6 +74,7 @@ std::vector<std::string> images_of(const fs::path& split_folder, const std::stri
   }
   std::sort(found.begin(), found.end());
   std::vector<std::string> paths;
+  paths.reserve(found.size());
   for (const auto& [folder, name] : found) paths.push_back((fs::path(folder) / name).string());
   return paths;
 }

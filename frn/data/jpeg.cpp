@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kExifMarker = JPEG_APP0 + 1;
 constexpr std::array<uint8_t, 6> kExifStart{'E', 'x', 'i', 'f', 0, 0};
-constexpr int kMostScans = 1000;  // a progressive file of a few bytes per scan could keep a decoder busy for hours
+constexpr int kMostScans = 500;  // a progressive file of a few bytes per scan could keep a decoder busy for hours
 constexpr unsigned kMostReduction = 8;
 
 struct Decoder {
@@ -185,7 +185,6 @@ class JpegSource : public ImageSource {
     auto& info = decoder_.info;
     jpeg_mem_src(&info, file_.span().data(), file_.size());
     jpeg_read_header(&info, TRUE);
-    header_is_read_ = true;
   }
 
   void set_output(unsigned reduction) const {
@@ -214,7 +213,7 @@ class JpegSource : public ImageSource {
   Bytes file_;
   std::string name_;
   mutable Decoder decoder_{};
-  mutable bool header_is_read_ = false;
+  mutable bool header_is_read_ = true;  // by the constructor; each read uses it up
   Size stored_;
   Orientation orientation_;
 };

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "frn/data/augment.h"
+#include "frn/data/pixel_loops.h"
 #include "frn/data/pixels.h"
 #include "frn/data/resize.h"
 
@@ -63,14 +64,11 @@ void write_distorted(const Prepared& prepared, Random& random, const Pipeline& p
   for (size_t channel = 0; channel < 3; ++channel) {
     const float scale = normalisation.scale[channel];
     const float offset = normalisation.offset[channel];
-    const float* from = values.data() + channel * plane;
-    if (layout == PixelLayout::kPlanes) {
-      float* to = out.data() + channel * plane;
-      for (size_t i = 0; i < plane; ++i) to[i] = from[i] * scale + offset;
-    } else {
-      float* to = out.data() + channel;
-      for (size_t i = 0; i < plane; ++i) to[3 * i] = from[i] * scale + offset;
-    }
+    float* from = values.data() + channel * plane;
+    loops::scale_and_add(scale, offset, from, static_cast<int64_t>(plane));
+    if (layout == PixelLayout::kPlanes) continue;
+    float* to = out.data() + channel;
+    for (size_t i = 0; i < plane; ++i) to[3 * i] = from[i];
   }
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "frn/core/error.h"
+#include "frn/data/pixel_loops.h"
 
 namespace frn::data {
 namespace {
@@ -26,28 +27,6 @@ Image to_grey(const Image& colours) {
     image.pixels[i] = static_cast<uint8_t>((19595U * rgb[0] + 38470U * rgb[1] + 7471U * rgb[2] + 0x8000U) >> 16);
   }
   return image;
-}
-
-// kChannels, kStep: known when compiled, so that the loop is made of vector instructions.
-template <int64_t kChannels, int64_t kStep>
-void write_rows(const uint8_t* pixels, const Size& size, bool flip, const Normalisation& n, float* out, int64_t plane) {
-  for (int64_t row = 0; row < size.height; ++row) {
-    const uint8_t* from = pixels + row * size.width * kChannels;
-    for (int64_t channel = 0; channel < kChannels; ++channel) {
-      const float scale = n.scale[static_cast<size_t>(channel)];
-      const float offset = n.offset[static_cast<size_t>(channel)];
-      float* to = out + channel * plane + row * size.width * kStep;
-      if (flip) {
-        for (int64_t i = 0; i < size.width; ++i) {
-          to[i * kStep] = static_cast<float>(from[(size.width - 1 - i) * kChannels + channel]) * scale + offset;
-        }
-      } else {
-        for (int64_t i = 0; i < size.width; ++i) {
-          to[i * kStep] = static_cast<float>(from[i * kChannels + channel]) * scale + offset;
-        }
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -86,12 +65,18 @@ void write_normalised(const uint8_t* pixels, const Size& size, int64_t channels,
     throw Error("image", "the result must have room for " + std::to_string(plane * channels) + " values but has for " +
                              std::to_string(out.size()));
   }
-  if (channels == 1) {
-    write_rows<1, 1>(pixels, size, flip, normalisation, out.data(), plane);
-  } else if (layout == PixelLayout::kPlanes) {
-    write_rows<3, 1>(pixels, size, flip, normalisation, out.data(), plane);
-  } else {
-    write_rows<3, 3>(pixels, size, flip, normalisation, out.data(), 1);
+  const float* scale = normalisation.scale.data();
+  const float* offset = normalisation.offset.data();
+  float* to = out.data();
+  for (int64_t row = 0; row < size.height; ++row) {
+    const uint8_t* from = pixels + row * size.width * channels;
+    if (channels == 1) {
+      loops::grey_row(from, size.width, scale[0], offset[0], flip, to + row * size.width);
+    } else if (layout == PixelLayout::kPlanes) {
+      loops::row_to_planes(from, size.width, scale, offset, flip, to + row * size.width, plane);
+    } else {
+      loops::row_to_interleaved(from, size.width, scale, offset, flip, to + row * size.width * 3);
+    }
   }
 }
 

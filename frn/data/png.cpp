@@ -35,6 +35,26 @@ void give_bytes(png_structp png, png_bytep out, size_t count) {
   decoder->rest = decoder->rest.subspan(count);
 }
 
+// libpng takes as much memory as a chunk's length says before it sees that the file is shorter.
+void check_chunks(std::span<const uint8_t> file, const std::string& name) {
+  constexpr size_t kSignature = 8;
+  constexpr size_t kAround = 12;  // length and type before a chunk's data, its checksum after them
+  for (size_t place = kSignature; file.size() - place >= kAround;) {
+    const size_t length = png_get_uint_32(file.data() + place);
+    if (length > file.size() - place - kAround) break;
+    if (std::memcmp(file.data() + place + 4, "IEND", 4) == 0) return;
+    place += kAround + length;
+  }
+  fail_file("image", name, "it is broken: the file ends too early");
+}
+
+// Texts and colour profiles are of no use here, and need not be unpacked.
+void leave_out_texts(png_structp png) {
+  static constexpr std::array<png_byte, 20> kUnused{'i', 'C', 'C', 'P', 0, 'i', 'T', 'X', 't', 0,
+                                                    'z', 'T', 'X', 't', 0, 's', 'P', 'L', 'T', 0};
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, kUnused.data(), static_cast<int>(kUnused.size() / 5));
+}
+
 // As in jpeg.cpp: `work` must have no objects with destructors.
 template <class Work>
 [[gnu::noinline]] bool guarded(Decoder& decoder, const Work& work) {
@@ -69,6 +89,7 @@ void decode_rows(png_structp png, const Size& size, const Region& region, int64_
 class PngSource : public ImageSource {
  public:
   PngSource(Bytes file, std::string name) : file_(std::move(file)), name_(std::move(name)) {
+    check_chunks(file_.span(), name_);
     Session session(*this);
     const auto* png = session.decoder.png;
     const auto* info = session.decoder.info;
@@ -113,6 +134,7 @@ class PngSource : public ImageSource {
                           decoder.info = png_create_info_struct(decoder.png);
                           if (decoder.info == nullptr) png_error(decoder.png, "no memory left");
                           png_set_read_fn(decoder.png, &decoder, give_bytes);
+                          leave_out_texts(decoder.png);
                           png_read_info(decoder.png, decoder.info);
                         });
       if (fine) return;

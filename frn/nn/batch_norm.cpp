@@ -2,8 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/batch_norm_update_stats.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <sstream>
@@ -11,6 +13,7 @@
 
 #include "frn/core/error.h"
 #include "frn/nn/layer_watch.h"
+#include "frn/ops/ops.h"
 
 namespace frn {
 namespace {
@@ -94,14 +97,25 @@ at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
     return LayerWatch::seen(
         *this, activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var)));
   }
-  const auto y = train_step(x);
+  at::Tensor z;
+  if (virtual_devices_ > 1 && virtual_devices_ == x.size(0)) z = forward_sample_by_sample(x);
+  if (!z.defined()) z = activate(train_step(x));
   if (tracks_statistics_) num_batches_tracked.add_(1);
-  return LayerWatch::seen(*this, activate(y));
+  return LayerWatch::seen(*this, z);
 }
 
 at::Tensor BatchNormImpl::normalise(const at::Tensor& x, bool updates) {
   const auto none = at::Tensor();
   return batch_norm(x, weight, bias, /*training=*/true, updates ? running_mean : none, updates ? running_var : none);
+}
+
+at::Tensor BatchNormImpl::forward_sample_by_sample(const at::Tensor& x) {
+  if (tracks_statistics_) {
+    const torch::NoGradGuard no_grad;
+    at::batch_norm_update_stats(x.narrow(0, 0, 1), running_mean, running_var, momentum_);
+  }
+  return norm_act(x, weight, bias, at::full({}, eps_, x.options().dtype(at::kDouble)), defined_or_none(tau),
+                  defined_or_none(kappa), /*groups=*/channels(), /*centered=*/true, spec().activation().name);
 }
 
 void set_virtual_devices(torch::nn::Module& model, int64_t count) {

@@ -41,19 +41,22 @@ class BatchMethodImpl : public NormActImpl {
   // `updates` may they change, and parts are called in reverse order, so that no later one sees the change.
   virtual at::Tensor normalise(const at::Tensor& x, bool updates) = 0;
 
+  // z of a batch with one sample per device, all at once; undefined when the method has no such way.
+  virtual at::Tensor forward_sample_by_sample(const at::Tensor& /*x*/) { return {}; }
+
   at::Tensor batch_norm(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift, bool training,
                         const at::Tensor& mean, const at::Tensor& var) const;
   void copy_settings(const NormActImpl& other) override;
 
   double eps_;
   double momentum_;
+  bool tracks_statistics_ = true;
 
  private:
   void check(const at::Tensor& x) const;
   at::Tensor train_step(const at::Tensor& x);
 
   int64_t virtual_devices_ = 1;
-  bool tracks_statistics_ = true;
 };
 
 // Computes what torch.nn.BatchNorm1d, 2d and 3d do.
@@ -63,6 +66,8 @@ class BatchNormImpl : public BatchMethodImpl {
 
  protected:
   at::Tensor normalise(const at::Tensor& x, bool updates) override;
+  // Statistics of one sample are those of instance norm, whose fused kernel takes the whole batch.
+  at::Tensor forward_sample_by_sample(const at::Tensor& x) override;
 };
 
 // Sets the virtual devices of every batch method in a model; per-sample methods need none.

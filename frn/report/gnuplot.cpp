@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <iterator>
 
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
@@ -66,7 +66,7 @@ std::string settings_of(const LineChart& chart, const std::filesystem::path& svg
 
 std::string script_of(const LineChart& chart, const std::filesystem::path& svg) {
   // Colours that stay apart for colour-blind readers (Okabe and Ito).
-  static const char* const kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
+  static constexpr std::array kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
   std::string data;
   std::string plot;
   for (size_t i = 0; i < chart.curves.size(); ++i) {
@@ -76,8 +76,8 @@ std::string script_of(const LineChart& chart, const std::filesystem::path& svg) 
     data += "EOD\n";
     // `using` asks for numbers, which makes NaN a gap.
     plot += fmt::format("{}$curve{} using 1:2 with {} linewidth 2 linecolor rgb '{}' title {}", i == 0 ? "" : ", ", i,
-                        curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines",
-                        kColours[i % std::size(kColours)], quoted(curve.title));
+                        curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines", kColours[i % kColours.size()],
+                        quoted(curve.title));
   }
   return settings_of(chart, svg) + data + "plot " + plot + "\n";
 }

@@ -69,7 +69,7 @@ std::string shown(const json& value) {
 std::string details_of(const json& line) {
   std::string out;
   for (const auto& [key, value] : line.items()) {
-    if (key == "event" || key == "step") continue;
+    if (key == "event" || key == "step" || value.is_structured()) continue;
     out += (out.empty() ? "" : ", ") + key + " " + shown(value);
   }
   return out;
@@ -86,7 +86,9 @@ void add_line(Run& run, const json& line) {
     run.layers_step = step_in(line).value_or(0);
   } else {
     run.incidents.push_back({event, step_in(line), details_of(line)});
-    if (event == "end") run.state = RunState::kFinished;
+    // A run that was stopped ends as well, until it is resumed.
+    if (event == "end")
+      run.state = text_in(line, "status") == "interrupted" ? RunState::kUnfinished : RunState::kFinished;
     if (event == "diverged") run.state = RunState::kDiverged;
     if (event == "start" || event == "resume") run.state = RunState::kUnfinished;
   }
@@ -97,7 +99,8 @@ void flatten(const json& value, const std::string& name, Properties& out) {
     out.emplace_back(name, shown(value));
     return;
   }
-  for (const auto& [key, child] : value.items()) flatten(child, name.empty() ? key : name + "." + key, out);
+  const std::string prefix = name.empty() ? "" : name + ".";
+  for (const auto& [key, child] : value.items()) flatten(child, prefix + key, out);
 }
 
 Properties read_metrics(const std::filesystem::path& path) {

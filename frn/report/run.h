@@ -36,7 +36,7 @@ struct Layer {
 struct Incident {
   std::string event;
   std::optional<int64_t> step;
-  std::string details;  // the line's other fields
+  std::string details;  // the line's other fields, but not lists and objects
 };
 
 enum class RunState : uint8_t { kUnfinished, kFinished, kDiverged };

@@ -37,7 +37,7 @@ std::string summary(const Run& run) {
   if (!model.empty()) out += model + (norm.empty() ? "" : " with " + norm);
   if (!model.empty() && !data.empty()) out += " on " + data.substr(0, data.find(':'));
   if (!out.empty()) out += ". ";
-  const std::string steps = fmt::format("{} steps", last_step(run));
+  const std::string steps = fmt::format("{} step{}", last_step(run), last_step(run) == 1 ? "" : "s");
   switch (run.state) {
     case RunState::kFinished:
       out += "Finished after " + steps + ".";

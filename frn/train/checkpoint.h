@@ -30,8 +30,8 @@ struct TrainState {
   uint64_t seed = 0;
   int64_t samples = 0;       // of the training set, for a run that is resumed on other data by mistake
   int64_t batch_global = 0;
-  std::vector<std::string> classes;
-  Running running;
+  std::vector<std::string> classes{};
+  Running running{};
   double seconds = 0;  // spent on training
 };
 

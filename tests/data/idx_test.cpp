@@ -9,6 +9,7 @@
 
 #include "frn/core/error.h"
 #include "frn/data/dataset.h"
+#include "tests/data/made_images.h"
 
 namespace frn::data {
 namespace {
@@ -35,12 +36,6 @@ std::string gzipped(const std::string& text) {
   packed.resize(stream.total_out);
   deflateEnd(&stream);
   return packed;
-}
-
-Bytes bytes_of(const std::string& text) {
-  Bytes bytes(text.size());
-  std::copy(text.begin(), text.end(), bytes.span().begin());
-  return bytes;
 }
 
 std::string complaint(const std::string& file, size_t dimensions = 3) {

@@ -55,5 +55,23 @@ expect bad 'gnuplot' env PATH=/nonexistent "$frn" study figure-epsilon --out "$w
 [[ ! -e "$work/none/figure-epsilon.svg" ]] || { echo 'FAILED: half a figure'; failures=$((failures + 1)); }
 expect 0 '2x8x6x5 .*frn\+tlu|2x32x6x5' "$frn" bench kernels --map 2 32 6 5 --seconds 0.001 --threads 1
 expect 0 '"forward_copies"' "$frn" bench kernels --map 2 32 6 5 --seconds 0.001 --threads 1 --types float32 --json
+
+mkdir -p "$work/run" "$work/images/train/cat" "$work/images/val/cat"
+printf '{"event":"train","step":%d,"epoch":%d,"loss":2.0,"lr":0.1}\n' 1 1 2 2 >"$work/run/log.jsonl"
+expect bad 'gnuplot' env PATH=/nonexistent "$frn" report "$work/run"
+[[ ! -e "$work/run/report.html" ]] || { echo 'FAILED: a report without its figures'; failures=$((failures + 1)); }
+expect 0 'wrote .*report.html' "$frn" report "$work/run"
+[[ -s "$work/run/report.html" ]] || { echo 'FAILED: no report'; failures=$((failures + 1)); }
+expect bad 'has no log.jsonl; frn train writes one' "$frn" report "$work"
+expect bad 'must be the folder of a run' "$frn" report "$work/nothing"
+expect 0 'cifar100 +from https' "$frn" data get --help
+expect bad "one of cifar10, cifar100.*did you mean 'cifar10'" "$frn" data get cifar01 "$work/sets"
+expect bad 'stopped at 0 of 170052171 bytes' "$frn" data get cifar10 "$work/sets" --url http://127.0.0.1:9
+expect bad 'cannot make the folder' "$frn" data get cifar10 "$work/file/x"
+expect 0 'train: .* 28x28 pixels, .* 0 broken' "$frn" data check fashion-mini
+expect 0 '"broken": \[\]' "$frn" data check fashion-mini --json
+for split in train val; do printf 'no image' >"$work/images/$split/cat/1.jpg"; done
+expect bad '2 images of .* cannot be read' "$frn" data check "imagefolder:$work/images"
+
 ((failures == 0)) && echo "all commands behaved"
 exit $((failures > 0))

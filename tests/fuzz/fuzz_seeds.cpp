@@ -1,4 +1,6 @@
 // fuzz_seeds FUZZER FOLDER: writes the inputs that a fuzzer starts from.
+#include <zlib.h>
+
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "frn/core/safetensors.h"
+#include "tests/data/made_images.h"
 
 namespace {
 
@@ -41,13 +44,56 @@ std::vector<std::string> spec_seeds() {
           "bn(momentum=1e-2,warmup=7)+prelu", "none+none"};
 }
 
+// Small, since most mutations fall into what is longest.
+std::vector<std::string> image_seeds() {
+  const auto colours = frn::data::made_image({20, 35}, 3);
+  const auto grey = frn::data::made_image({9, 17}, 1);
+  return {to_jpeg(colours, {2, 2, false, 50}),
+          to_jpeg(colours, {2, 1, true, 30}),
+          to_jpeg(colours, {1, 1, false, 20}),
+          to_jpeg(colours, {4, 1, false, 20}),
+          to_jpeg(grey, {}),
+          to_png(colours, false),
+          to_png(colours, true),
+          to_png(grey, false)};
+}
+
+std::string gzipped(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  std::string packed(text.size() + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+// The first byte is one less than the number of dimensions (idx_fuzz.cpp).
+std::vector<std::string> idx_seeds() {
+  const auto images = std::string("\0\0\x08\x03\0\0\0\x02\0\0\0\x02\0\0\0\x01", 16) + "abcd";
+  const auto labels = std::string("\0\0\x08\x01\0\0\0\x03", 8) + "abc";
+  return {"\x02" + images, "\x02" + gzipped(images), std::string(1, '\0') + labels,
+          std::string(1, '\0') + gzipped(labels)};
+}
+
+std::vector<std::string> seeds_of(std::string_view fuzzer) {
+  if (fuzzer == "safetensors_fuzz") return safetensors_seeds();
+  if (fuzzer == "image_fuzz") return image_seeds();
+  if (fuzzer == "idx_fuzz") return idx_seeds();
+  return spec_seeds();
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   if (count != 3) return 2;
   const std::filesystem::path folder = arguments[2];
   std::filesystem::create_directories(folder);
-  const auto seeds = std::string_view(arguments[1]) == "safetensors_fuzz" ? safetensors_seeds() : spec_seeds();
+  const auto seeds = seeds_of(arguments[1]);
   for (size_t i = 0; i < seeds.size(); ++i) {
     std::ofstream file(folder / std::to_string(i), std::ios::binary);
     file << seeds[i];

@@ -22,6 +22,7 @@ TEST_F(RunReport, AWholeRunGivesItsFiguresItsTableAndItsPage) {
   run_.fill(3000);
   const auto written = run_report(run_.path);
   std::vector<std::string> names;
+  names.reserve(written.size());
   for (const auto& path : written) names.push_back(path.filename().string());
   EXPECT_EQ(names, (std::vector<std::string>{"curves-loss.svg", "curves-accuracy.svg", "curves-learning-rate.svg",
                                              "curves.csv", "report.html"}));
@@ -74,7 +75,7 @@ TEST_F(RunReport, ManyLinesAreDrawnAsMeansOfNeighbours) {
 TEST_F(RunReport, ARunThatHasJustBegunIsShownAsFarAsItIs) {
   run_.train(1, 100);
   const auto text = page();
-  EXPECT_TRUE(holds(text, "Not finished: 1 steps so far."));
+  EXPECT_TRUE(holds(text, "Not finished: 1 step so far."));
   EXPECT_FALSE(holds(text, "Settings"));
   EXPECT_FALSE(holds(text, "Last metrics"));
 }
@@ -94,6 +95,14 @@ TEST_F(RunReport, AResumedRunIsNotFinishedUntilItEndsAgain) {
   run_.fill(100);
   run_.log.append({{"event", "resume"}, {"step", 100}});
   EXPECT_TRUE(holds(page(), "Not finished: 100 steps so far."));
+}
+
+TEST_F(RunReport, AnInterruptedRunIsNotFinishedAndItsEndIsReadable) {
+  run_.train(1, 100);
+  run_.log.append({{"event", "end"}, {"step", 1}, {"status", "interrupted"}, {"train", {{"loss", 1}}}});
+  const auto text = page();
+  EXPECT_TRUE(holds(text, "Not finished: 1 step so far."));
+  EXPECT_TRUE(holds(text, "<td>end</td><td>status interrupted</td>"));
 }
 
 TEST_F(RunReport, WithoutEpochsTheAxisIsSteps) {

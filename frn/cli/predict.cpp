@@ -1,0 +1,97 @@
+// frn predict: the classes of image files.
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <fmt/format.h>
+#include <torch/types.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "frn/cli/commands.h"
+#include "frn/core/error.h"
+#include "frn/data/bytes.h"
+#include "frn/data/decode.h"
+#include "frn/train/run_folder.h"
+#include "frn/train/step.h"
+
+namespace frn::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr uint64_t kLongestFile = uint64_t{1} << 30;
+
+struct Options {
+  std::string run;
+  std::vector<std::string> images;
+  int64_t top = 5;
+  bool as_json = false;
+};
+
+struct Guess {
+  std::string name;
+  double probability;
+};
+
+std::vector<Guess> guesses(const train::TrainedModel& trained, const at::Tensor& image, int64_t top) {
+  const torch::NoGradGuard no_grad;
+  const auto format = trained.config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast
+                                                               : at::MemoryFormat::Contiguous;
+  const auto logits = train::forward(*trained.model, image.contiguous(format), trained.config.autocast == "bfloat16").logits;
+  const auto count = std::min(top, static_cast<int64_t>(trained.classes.size()));
+  const auto [values, indices] = at::topk(at::softmax(logits.to(at::kFloat), 1)[0], count);
+  std::vector<Guess> out;
+  for (int64_t i = 0; i < count; ++i) {
+    out.push_back({trained.classes.at(static_cast<size_t>(indices[i].item<int64_t>())), values[i].item<double>()});
+  }
+  return out;
+}
+
+void print(const std::string& path, const std::vector<Guess>& guesses) {
+  fmt::print("{}\n", path);
+  for (const auto& guess : guesses) fmt::print("  {:6.2f} %  {}\n", 100 * guess.probability, guess.name);
+}
+
+void run(const Options& options) {
+  const auto trained = train::open_trained({options.run});
+  for (const auto& sentence : trained.damaged) fmt::print(stderr, "frn: {}\n", sentence);
+  const auto pipeline =
+      train::evaluation_pipeline(trained.config, *data::parse_data_name(trained.config.data).kind);
+  auto image = at::empty({1, pipeline.channels, pipeline.size, pipeline.size});
+  const std::span<float> out(image.mutable_data_ptr<float>(), static_cast<size_t>(image.numel()));
+  json list = json::array();
+  int failures = 0;
+  for (const auto& path : options.images) {
+    try {
+      const auto source = data::open_image(data::read_file(path, "predict", kLongestFile), path);
+      pipeline.run(*source, RandomKey(0), out);
+    } catch (const Error& error) {
+      fmt::print(stderr, "frn: {}\n", error.what());
+      ++failures;
+      continue;
+    }
+    const auto found = guesses(trained, image, options.top);
+    if (!options.as_json) print(path, found);
+    json entry{{"image", path}, {"classes", json::array()}};
+    for (const auto& guess : found) entry["classes"].push_back({{"name", guess.name}, {"probability", guess.probability}});
+    list.push_back(std::move(entry));
+  }
+  if (options.as_json) std::cout << list.dump(2) << "\n";
+  if (failures > 0) throw CLI::RuntimeError(1);
+}
+
+}  // namespace
+
+void add_predict(CLI::App& program) {
+  auto options = std::make_shared<Options>();
+  auto* predict = program.add_subcommand("predict", "The classes of image files");
+  predict->add_option("--run", options->run, "The run's folder")->required();
+  predict->add_option("images", options->images, "JPEG or PNG files")->required();
+  predict->add_option("--top", options->top, "Classes to name")->check(CLI::PositiveNumber)->capture_default_str();
+  predict->add_flag("--json", options->as_json, "Print JSON");
+  predict->callback([options] { run(*options); });
+}
+
+}  // namespace frn::cli

@@ -1,0 +1,205 @@
+// A run from start to end on the built-in images: what it leaves, that it can be cut anywhere, and that it says what
+// went wrong.
+#include "frn/train/trainer.h"
+
+#include <ATen/Parallel.h>
+#include <torch/types.h>
+
+#include <nlohmann/json.hpp>
+
+#include "frn/core/run_log.h"
+#include "tests/core/files.h"
+
+namespace frn::train {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string numbered(std::string text, int64_t number) { return text.append(std::to_string(number)); }
+
+TrainConfig tiny() {
+  TrainConfig config;
+  config.model = "resnetv2-8";
+  config.batch_per_device = 4;
+  config.devices = 2;
+  config.steps = 12;
+  config.image_size = 8;
+  config.log_every = 4;
+  config.validate_every = 6;
+  config.checkpoint_every = 5;
+  config.weight_decay = 1e-3;
+  return config;
+}
+
+class TrainerTest : public FolderTest {
+ protected:
+  // One thread: the maps are tiny, and tests run side by side.
+  void SetUp() override {
+    FolderTest::SetUp();
+    at::set_num_threads(1);
+  }
+
+  Outcome run(const std::string& name, const TrainConfig& config, int64_t stop_after = -1) {
+    const RunFolder folder{folder_ / name};
+    if (!folder.holds_run()) folder.start(config);
+    std::atomic<bool> stop{false};
+    TrainerEvents events;
+    events.stepped = [&](int64_t step) { stop = step == stop_after; };
+    events.warned = [&](const std::string& sentence) { warnings_.push_back(sentence); };
+    return train(folder, config, events, stop);
+  }
+  std::string weights(const std::string& name, int64_t step) const {
+    return contents(folder_ / name / "checkpoints" / numbered("step-", step) / "model.safetensors");
+  }
+  std::string trainer_file(const std::string& name, int64_t step) const {
+    return contents(folder_ / name / "checkpoints" / numbered("step-", step) / "trainer.safetensors");
+  }
+  // Lines without what differs from run to run.
+  std::vector<json> lines(const std::string& name) const {
+    std::vector<json> out;
+    for (auto line : RunLog::read(folder_ / name / "log.jsonl")) {
+      if (line["event"] != "train" && line["event"] != "validation" && line["event"] != "layers") continue;
+      line.erase("images_per_second");
+      out.push_back(line);
+    }
+    return out;
+  }
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(TrainerTest, LeavesALogMetricsCurvesAndCheckpoints) {
+  auto config = tiny();
+  config.layers_every = 6;
+  const auto outcome = run("a", config);
+  EXPECT_EQ(outcome.status, Status::kFinished);
+  EXPECT_EQ(outcome.step, 12);
+  EXPECT_EQ(outcome.validation->samples, 1000);
+  const auto log = lines("a");
+  ASSERT_EQ(log.size(), 3U + 2U + 2U);
+  EXPECT_EQ(log[0]["event"], "train");
+  EXPECT_EQ(log[0]["step"], 4);
+  EXPECT_GT(log[0]["gradient_norm"].get<double>(), 0);
+  const auto metrics = json::parse(contents(folder_ / "a" / "metrics.json"));
+  EXPECT_EQ(metrics["status"], "finished");
+  EXPECT_EQ(metrics["validation"]["step"], 12);
+  EXPECT_EQ(CheckpointFolder(folder_ / "a" / "checkpoints").steps(), (std::vector<int64_t>{5, 10, 12}));
+  const auto trained = open_trained({folder_ / "a"});
+  EXPECT_EQ(trained.step, 12);
+  EXPECT_EQ(trained.classes.size(), 10U);
+  EXPECT_FALSE(trained.model->is_training());
+}
+
+TEST_F(TrainerTest, ARunThatWasInterruptedEndsWithTheSameBytes) {
+  auto config = tiny();
+  config.ema_decay = 0.9;
+  config.clip_gradient_norm = 1;
+  run("whole", config);
+  for (const int64_t stop_after : {1, 5, 11}) {
+    const auto name = numbered("cut", stop_after);
+    EXPECT_EQ(run(name, config, stop_after).status, Status::kInterrupted);
+    EXPECT_EQ(run(name, config).status, Status::kFinished);
+    EXPECT_TRUE(weights(name, 12) == weights("whole", 12)) << stop_after;
+    EXPECT_TRUE(trainer_file(name, 12) == trainer_file("whole", 12)) << stop_after;
+    EXPECT_EQ(lines(name), lines("whole"));
+  }
+}
+
+TEST_F(TrainerTest, DropoutIsTheSameAfterAResume) {
+  auto config = tiny();
+  config.model = "vgg-a-small";
+  config.image_size = 32;
+  config.norm = "frn(eps=learned)+tlu";
+  config.steps = 4;
+  config.checkpoint_every = 1;
+  config.validate_every = 4;
+  run("whole", config);
+  run("cut", config, 2);
+  run("cut", config);
+  EXPECT_TRUE(weights("cut", 4) == weights("whole", 4));
+}
+
+TEST_F(TrainerTest, ADamagedCheckpointIsPassedOverAndTheEndIsTheSame) {
+  const auto config = tiny();
+  run("whole", config);
+  run("cut", config, 11);
+  put(folder_ / "cut" / "checkpoints" / "step-11" / "state.json", "{");
+  run("cut", config);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_NE(warnings_[0].find("step-11"), std::string::npos);
+  EXPECT_TRUE(weights("cut", 12) == weights("whole", 12));
+  EXPECT_EQ(lines("cut"), lines("whole"));
+}
+
+TEST_F(TrainerTest, TheNumberOfWorkersDoesNotChangeTheWeights) {
+  auto config = tiny();
+  config.workers = 0;
+  run("w0", config);
+  for (const int64_t workers : {1, 4}) {
+    config.workers = workers;
+    const auto name = numbered("w", workers);
+    run(name, config);
+    EXPECT_TRUE(weights(name, 12) == weights("w0", 12)) << workers;
+  }
+}
+
+TEST_F(TrainerTest, AnotherSeedGivesOtherWeights) {
+  auto config = tiny();
+  run("a", config);
+  config.seed = 1;
+  run("b", config);
+  EXPECT_FALSE(weights("a", 12) == weights("b", 12));
+}
+
+TEST_F(TrainerTest, ALossThatExplodesEndsTheRunWithStepRateLayerAndAdvice) {
+  auto config = tiny();
+  config.norm = "none+relu";
+  config.lr_base = 1e9;
+  config.warmup_steps = 0;
+  const auto outcome = run("a", config);
+  EXPECT_EQ(outcome.status, Status::kDiverged);
+  EXPECT_LT(outcome.step, 12);
+  EXPECT_NE(outcome.message.find("at step " + std::to_string(outcome.step + 1)), std::string::npos) << outcome.message;
+  EXPECT_NE(outcome.message.find("the first layer with a bad output is "), std::string::npos) << outcome.message;
+  EXPECT_NE(outcome.message.find("--warmup-steps"), std::string::npos);
+  EXPECT_EQ(json::parse(contents(folder_ / "a" / "metrics.json"))["status"], "diverged");
+}
+
+TEST_F(TrainerTest, AFolderWithARunIsNotStartedAgain) {
+  RunFolder{folder_ / "a"}.start(tiny());
+  EXPECT_NE(error_of([&] { RunFolder{folder_ / "a"}.start(tiny()); }).find("--resume"), std::string::npos);
+}
+
+TEST_F(TrainerTest, FineTuningStartsFromAFile) {
+  auto config = tiny();
+  run("a", config);
+  config.weights = folder_ / "a" / "checkpoints" / "step-12" / "model.safetensors";
+  config.lr_base = 0;
+  run("b", config);
+  EXPECT_TRUE(weights("b", 12) == weights("a", 12));
+}
+
+TEST_F(TrainerTest, BfloatAutocastTrains) {
+  auto config = tiny();
+  config.autocast = "bfloat16";
+  config.steps = 3;
+  EXPECT_EQ(run("a", config).status, Status::kFinished);
+}
+
+TEST_F(TrainerTest, EvaluationCountsEverySampleOnceWhateverTheBatch) {
+  run("a", tiny());
+  const auto trained = open_trained({folder_ / "a"});
+  const auto name = data::parse_data_name("fashion-mini");
+  const auto set = data::open_dataset(name, data::Split::kValidation);
+  const auto pipeline = evaluation_pipeline(trained.config, *name.kind);
+  const auto one = evaluate(*trained.model, set, pipeline, {.images_at_once = 1000});
+  const auto other = evaluate(*trained.model, set, pipeline, {.images_at_once = 77, .workers = 0});
+  EXPECT_EQ(one.score.samples, 1000);
+  EXPECT_EQ(other.score.samples, 1000);
+  EXPECT_EQ(one.score.first, other.score.first);
+  EXPECT_EQ(one.score.first_five, other.score.first_five);
+  EXPECT_NEAR(one.loss, other.loss, 1e-5);
+}
+
+}  // namespace
+}  // namespace frn::train
