@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import statistics
 import sys
 import time
@@ -47,6 +48,8 @@ def parse_options() -> argparse.Namespace:
 
 if __name__ == "__main__":
     OPTIONS = parse_options()  # before torch, which takes seconds, so that a wrong option is told at once
+    # As `frn` does: threads that wait must not hold a processor that others need.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     ALLOCATOR = use_tcmalloc()
 
 import torch  # noqa: E402
@@ -248,28 +251,23 @@ class Trainer:
 def train(trainer: Trainer) -> dict:
     every = max(1, trainer.steps // 20)
     losses, start, seconds = [], time.perf_counter(), 0.0
-    for number in range(trainer.steps):
-        losses.append(trainer.step(number))
+    for number in range(1, trainer.steps + 1):
+        losses.append(trainer.step(number - 1))
         if not math.isfinite(losses[-1]):
-            sys.exit(f"the loss is {losses[-1]} at step {number + 1}: lower --lr-base")
-        if (number + 1) % every == 0 or number + 1 == trainer.steps:
-            seconds += time.perf_counter() - start  # validation is not training
-            speed = (number + 1) * trainer.batch_global / seconds
+            sys.exit(f"the loss is {losses[-1]} at step {number}: lower --lr-base")
+        last = number == trainer.steps
+        if number % every != 0 and not last:
+            continue
+        seconds += time.perf_counter() - start  # validation is not training
+        speed, loss = number * trainer.batch_global / seconds, statistics.fmean(losses[-every:])
+        text = f"step {number}/{trainer.steps}  loss {loss:.4f}  {speed:.0f} images/s"
+        if last or number % (5 * every) == 0:
             precision = trainer.precision_at_1()
-            loss = statistics.fmean(losses[-every:])
-            print(
-                f"step {number + 1}/{trainer.steps}  loss {loss:.4f}  P@1 {precision:.4f}  {speed:.0f} images/s",
-                file=sys.stderr,
-                flush=True,
-            )
-            start = time.perf_counter()
-    return {
-        "steps": trainer.steps,
-        "loss": loss,
-        "precision_at_1": precision,
-        "images_per_second": speed,
-        "seconds": seconds,
-    }
+            text += f"  P@1 {precision:.4f}"
+        print(text, file=sys.stderr, flush=True)
+        start = time.perf_counter()
+    result = {"steps": trainer.steps, "loss": loss, "precision_at_1": precision}
+    return {**result, "images_per_second": speed, "seconds": seconds}
 
 
 def measure(trainer: Trainer, steps: int) -> dict:

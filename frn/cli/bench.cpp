@@ -247,6 +247,7 @@ void add_bench(CLI::App& program) {
       ->check(CLI::PositiveNumber);
   kernels->add_option("--seconds", options->seconds, "Time per subject and map")->check(CLI::Range(0.001, 60.0));
   kernels->callback([options] { run_kernels(*options); });
+  add_bench_loader(*bench);
   add_bench_train(*bench);
 }
 

@@ -7,6 +7,7 @@ namespace frn::cli {
 
 // Each adds its subcommand to the program; the work is done in the subcommand's callback.
 void add_bench(CLI::App& program);
+void add_bench_loader(CLI::App& bench);
 void add_bench_train(CLI::App& bench);
 void add_convert(CLI::App& program);
 void add_data(CLI::App& program);

@@ -1,0 +1,93 @@
+// frn bench loader: images per second and core from files to what a network takes. bench/loader_peers.py prints it
+// beside torchvision's.
+#include <c10/util/ParallelGuard.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "frn/cli/commands.h"
+#include "frn/data/dataset.h"
+#include "frn/data/pipeline.h"
+
+namespace frn::cli {
+namespace {
+
+using nlohmann::json;
+
+struct Options {
+  std::string data;
+  int64_t size = 224;
+  int64_t images = 200;
+  int rounds = 5;
+  bool as_json = false;
+};
+
+struct Row {
+  std::string name;
+  data::Augmentation augmentation;
+  bool colour;
+  double images_per_second = 0;
+};
+
+double seconds_of_a_round(const data::Dataset& dataset, const data::Pipeline& pipeline, int64_t images,
+                          std::vector<float>& out) {
+  const auto start = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < images; ++i) {
+    const int64_t index = i * dataset.size() / images;  // spread over the classes
+    pipeline.run(*dataset.open(index), RandomKey(0).with(static_cast<uint64_t>(i)), out);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void run(const Options& options) {
+  const c10::ParallelGuard one_core(true);
+  const auto name = data::parse_data_name(options.data);
+  const auto dataset = data::open_dataset(name, data::Split::kTrain);
+  const int64_t images = std::min(options.images, dataset->size());
+  std::vector<float> out(static_cast<size_t>(name.kind->channels * options.size * options.size));
+  std::vector<Row> rows{{"crop, flip", data::Augmentation::kInception, false},
+                        {"crop, flip, colours", data::Augmentation::kInception, true},
+                        {"whole image", data::Augmentation::kNone, false}};
+  for (auto& row : rows) {
+    const data::Pipeline pipeline{.augmentation = row.augmentation,
+                                  .colour = row.colour && name.kind->channels == 3,
+                                  .size = options.size,
+                                  .channels = name.kind->channels,
+                                  .mean = name.kind->mean,
+                                  .deviation = name.kind->deviation};
+    std::vector<double> times;
+    seconds_of_a_round(*dataset, pipeline, images, out);  // brings the files into memory
+    for (int round = 0; round < options.rounds; ++round) {
+      times.push_back(seconds_of_a_round(*dataset, pipeline, images, out));
+    }
+    std::sort(times.begin(), times.end());
+    row.images_per_second = static_cast<double>(images) / times[times.size() / 2];
+  }
+  if (options.as_json) {
+    json list = json::array();
+    for (const auto& row : rows) list.push_back({{"name", row.name}, {"images_per_second", row.images_per_second}});
+    std::cout << json{{"command", "bench loader"}, {"size", options.size}, {"images", images}, {"rows", list}}.dump(2)
+              << "\n";
+    return;
+  }
+  fmt::print("frn bench loader: {}, {} images from file to {} px floats, one core\n", options.data, images, options.size);
+  for (const auto& row : rows) fmt::print("{:<24}{:>10.0f} images/s\n", row.name, row.images_per_second);
+}
+
+}  // namespace
+
+void add_bench_loader(CLI::App& bench) {
+  auto options = std::make_shared<Options>();
+  auto* loader = bench.add_subcommand("loader", "Images per second and core, from files to a network's input");
+  loader->add_option("--data", options->data, "KIND:DIR, e.g. imagefolder:DIR")->required();
+  loader->add_option("--size", options->size, "Height and width")->check(CLI::PositiveNumber)->capture_default_str();
+  loader->add_option("--images", options->images, "Images per round")->check(CLI::PositiveNumber)->capture_default_str();
+  loader->add_option("--rounds", options->rounds, "The median counts")->check(CLI::Range(1, 1000))->capture_default_str();
+  loader->add_flag("--json", options->as_json, "Print JSON");
+  loader->callback([options] { run(*options); });
+}
+
+}  // namespace frn::cli
