@@ -1,66 +1,154 @@
-// frn study figure-epsilon: the paper's figure of the effect of epsilon on maps of one value (section 3.3).
-#include <ATen/ATen.h>
+// frn study: a table or figure of the paper, or of one's own. The path: study_library (its text) -> cells -> plan or
+// runner -> report.
 #include <fmt/format.h>
 
-#include <filesystem>
+#include <algorithm>
+#include <thread>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/provenance.h"
+#include "frn/cli/study_epsilon.h"
+#include "frn/cli/study_library.h"
+#include "frn/cli/study_plan.h"
+#include "frn/cli/study_runner.h"
 #include "frn/core/error.h"
-#include "frn/ops/ops.h"
-#include "frn/report/gnuplot.h"
+#include "frn/report/study_report.h"
 
 namespace frn::cli {
 namespace {
 
+using report::Settings;
+using report::StudyCell;
+using report::StudyDefinition;
+using report::StudyFolder;
+
+constexpr int kExitSignal = 128;
+
 struct Options {
   std::string name;
+  std::string scale = "smoke";
   std::string out;
+  std::string data;
+  std::string only = "*";
+  std::vector<std::string> set;
+  int64_t seeds = 1;
+  int64_t jobs = 0;
+  int64_t threads = -1;
+  int64_t max_steps = 0;
   bool list = false;
+  bool dry_run = false;
+  bool report_only = false;
 };
 
-constexpr const char* kFigureEpsilon = "figure-epsilon";
-
-// xhat = x/sqrt(x^2 + eps) from the operator itself: a map of one value per sample.
-report::LineChart effect_of_epsilon() {
-  report::LineChart chart{"Effect of epsilon on FRN at N = 1", "x", "normalised x", {}};
-  const auto x = at::linspace(-1, 1, 401, at::kDouble);
-  const std::vector<double> xs(x.const_data_ptr<double>(), x.const_data_ptr<double>() + x.numel());
-  for (const double eps : {1e-6, 1e-4, 1e-2, 1e-1, 1.0}) {
-    const auto y = norm_act(x.view({-1, 1}), std::nullopt, std::nullopt, at::full({}, eps, at::kDouble), std::nullopt,
-                            std::nullopt, /*groups=*/1, /*centered=*/false, "none")
-                       .contiguous();
-    const double* const values = y.const_data_ptr<double>();
-    chart.curves.push_back({fmt::format("eps = {:g}", eps), xs, {values, values + y.numel()}});
+void print_list() {
+  for (const auto& study : built_in_studies()) {
+    const auto heading = study_heading(study);
+    fmt::print("{:<16}{:<28}{}\n", study.name, heading.place, heading.title);
   }
-  return chart;
 }
 
-std::string as_csv(const report::LineChart& chart) {
-  std::string out = "x";
-  for (const auto& curve : chart.curves) out += "," + curve.title;
-  out += "\n";
-  for (size_t i = 0; i < chart.curves[0].x.size(); ++i) {
-    out += fmt::format("{:.9g}", chart.curves[0].x[i]);
-    for (const auto& curve : chart.curves) out += fmt::format(",{:.9g}", curve.y[i]);
-    out += "\n";
+// "key=value" as a setting; a value that is no TOML is a text.
+void set_from(const std::string& text, Settings& settings) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw Error("study", fmt::format("--set must be KEY=VALUE but is '{}'", text));
   }
+  const auto key = text.substr(0, equals);
+  const auto value = text.substr(equals + 1);
+  try {
+    settings[key] = report::read_settings(key + " = " + value).at(key);
+  } catch (const std::exception&) {
+    settings[key] = report::quoted_value(value);
+  }
+}
+
+Settings given_settings(const Options& options, const StudyDefinition& study) {
+  Settings out;
+  for (const auto& text : options.set) set_from(text, out);
+  const auto& scale = study.scale(options.scale);
+  if (!options.data.empty()) {
+    const bool short_name = options.data == "random" && !scale.random.empty();
+    out["data"] = report::quoted_value(short_name ? scale.random : options.data);
+  }
+  if (options.threads >= 0) out["threads"] = std::to_string(options.threads);
+  out["max_steps"] = std::to_string(options.max_steps);  // also 0, so that a trial can go on to its end
   return out;
 }
 
+std::vector<StudyCell> chosen(std::vector<StudyCell> cells, const std::string& only) {
+  std::vector<std::string> names;
+  std::vector<StudyCell> out;
+  for (auto& cell : cells) {
+    names.push_back(cell.name);
+    if (report::matches(cell.name, only)) out.push_back(std::move(cell));
+  }
+  if (!out.empty()) return out;
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  throw Error("study", fmt::format("--only {} matches no cell; the cells are {}", only, join(views)));
+}
+
+int64_t jobs_of(const Options& options, const std::vector<PlannedCell>& plan) {
+  if (options.jobs > 0) return options.jobs;
+  const int64_t processors = std::max(1U, std::thread::hardware_concurrency());
+  const int64_t threads = plan.front().config.threads;  // 0: all
+  return threads > 0 ? std::max<int64_t>(1, processors / threads) : 1;
+}
+
+void print_report(const StudyFolder& folder) {
+  const auto written = report::study_report(folder);
+  fmt::print("\n{}", report::table_text(folder));
+  fmt::print("\n");
+  for (const auto& path : written) fmt::print("wrote {}\n", path.string());
+}
+
+void refuse_another_study(const StudyFolder& folder, const StudyText& text, const Options& options) {
+  if (!folder.holds_study()) return;
+  const auto before = folder.read_record();
+  if (before.study == text.name && before.scale == options.scale) return;
+  throw Error("study", fmt::format("{} holds {} at scale {}; give another --out", folder.path.string(), before.study,
+                                   before.scale));
+}
+
+void train_and_report(const Options& options, const StudyText& text, const StudyFolder& folder, const Settings& given,
+                      const std::vector<PlannedCell>& plan) {
+  refuse_another_study(folder, text, options);
+  folder.write(text.text, {text.name, options.scale, options.seeds, given, provenance()});
+  const int64_t jobs = jobs_of(options, plan);
+  fmt::print("{} at scale {}: {} cells, {} at a time, in {}\n", text.name, options.scale, plan.size(), jobs,
+             folder.path.string());
+  std::vector<StudyJob> work;
+  for (const auto& cell : plan) work.push_back({cell.cell, cell.steps_to_go(), cell.work()});
+  const auto outcome = run_cells(folder, work, jobs);
+  if (outcome.signal != 0) {
+    fmt::print("stopped; the same command goes on where it was, and --report-only shows what is there\n");
+    throw CLI::RuntimeError(kExitSignal + outcome.signal);
+  }
+  print_report(folder);
+  if (outcome.failed.empty()) return;
+  const std::vector<std::string_view> names(outcome.failed.begin(), outcome.failed.end());
+  throw Error("study", fmt::format("{} of {} cells failed: {}; {}/cells/NAME/output.txt has their words, the same command "
+                                   "tries them again",
+                                   outcome.failed.size(), plan.size(), join(names), folder.path.string()));
+}
+
 void run(const Options& options) {
-  if (options.list) {
-    fmt::print("{}  the effect of epsilon on maps of one value (section 3.3)\n", kFigureEpsilon);
+  if (options.list) return print_list();
+  if (options.name.empty()) throw Error("study", "name a study, or the path of a TOML file; --list lists them");
+  const auto text = find_study(options.name);
+  if (is_epsilon(text)) {
+    const auto folder = options.out.empty() ? "studies-out/" + text.name : options.out;
+    for (const auto& path : draw_epsilon(text, folder)) fmt::print("wrote {}\n", path.string());
     return;
   }
-  if (options.name.empty()) throw Error("study", std::string("name a study: ") + kFigureEpsilon + ", or give --list");
-  const std::filesystem::path folder = options.out.empty() ? "studies-out/" + options.name : options.out;
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw Error("study", "cannot make the folder " + folder.string() + ": " + error.message());
-  const auto chart = effect_of_epsilon();
-  report::write_file(folder / "figure-epsilon.csv", as_csv(chart));
-  report::draw_svg(chart, folder / "figure-epsilon.svg");
-  fmt::print("wrote {} and {}\n", (folder / "figure-epsilon.svg").string(), (folder / "figure-epsilon.csv").string());
+  const auto study = report::parse_study(text.text, text.name, text.source);
+  const StudyFolder folder{options.out.empty() ? fmt::format("studies-out/{}-{}", text.name, options.scale)
+                                               : options.out};
+  if (options.report_only) return print_report(folder);
+  const auto given = given_settings(options, study);
+  const auto cells = chosen(cells_of(study, study.scale(options.scale), options.seeds, given), options.only);
+  const auto plan = plan_cells(cells);
+  if (options.dry_run) return print_plan(study, plan, jobs_of(options, plan));
+  train_and_report(options, text, folder, given, plan);
 }
 
 }  // namespace
@@ -68,9 +156,24 @@ void run(const Options& options) {
 void add_study(CLI::App& program) {
   auto options = std::make_shared<Options>();
   auto* study = program.add_subcommand("study", "Make a table or figure of the paper");
-  study->add_option("name", options->name, "Which one (see --list)")->check(CLI::IsMember({kFigureEpsilon}));
-  study->add_option("--out", options->out, "Folder for the results (default: studies-out/NAME)");
+  study->add_option("name", options->name, "Which one (see --list), or the path of a TOML file of your own");
   study->add_flag("--list", options->list, "List the studies");
+  study->add_option("--scale", options->scale, "smoke (a minute or two), desk (hours), paper")->capture_default_str();
+  study->add_option("--out", options->out, "Folder for the results (default: studies-out/NAME-SCALE)");
+  study->add_option("--data", options->data, "kind:DIR, where the scale brings none; random: generated images");
+  study->add_option("--seeds", options->seeds, "Train every cell so many times")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  study->add_option("--jobs", options->jobs, "Cells at a time; 0: as many as their threads leave room for")
+      ->check(CLI::Range(0, 1024));
+  study->add_option("--threads", options->threads, "Threads of each cell; 0: all processors (default: the scale's)")
+      ->check(CLI::Range(0, 1024));
+  study->add_option("--only", options->only, "Cells by name, with * for anything: 'frn-*'");
+  study->add_option("--max-steps", options->max_steps, "End every cell after this step; 0: at its end")
+      ->check(CLI::NonNegativeNumber);
+  study->add_option("--set", options->set, "KEY=VALUE: a setting of frn train for every cell");
+  study->add_flag("--dry-run", options->dry_run, "Print cells, steps, memory and time, and end");
+  study->add_flag("--report-only", options->report_only, "Write the report of what is there");
   study->callback([options] { run(*options); });
 }
 

@@ -1,0 +1,56 @@
+#include "frn/cli/study_measure.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "frn/cli/allocator.h"
+#include "frn/train/run_folder.h"
+#include "frn/train/step.h"
+
+namespace frn::cli {
+namespace {
+
+// A step of more is measured on fewer images: some seconds for each network, not minutes.
+constexpr double kMostMultiplyAdds = 2e10;
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+MeasuredStep measure_step(const PlannedCell& cell) {
+  const auto& config = cell.config;
+  at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads)
+                                         : static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  const auto fitting = static_cast<int64_t>(kMostMultiplyAdds / static_cast<double>(cell.multiply_adds));
+  const int64_t images = std::clamp<int64_t>(fitting, 2, std::max<int64_t>(2, config.batch_per_device * config.devices));
+  const auto model = train::make_model(config, cell.classes, cell.channels);
+  model->train();
+  const auto format =
+      config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const auto x = at::randn({images, cell.channels, cell.image_size, cell.image_size}).contiguous(format);
+  const auto labels = at::randint(cell.classes, {images}, at::kLong);
+  train::Step step(model, {.batch_per_device = images, .devices = 1});
+  step.run(x, labels);  // warms the allocator and makes the gradients
+  MeasuredStep out{0, 0, cell.multiply_adds};
+  {
+    const TensorBytes bytes;
+    step.run(x, labels);
+    out.bytes_per_image = static_cast<double>(bytes.peak()) / static_cast<double>(images);
+  }
+  const double once = seconds_of([&] { step.run(x, labels); });
+  const int more = once > 1 ? 0 : 4;
+  double best = once;
+  for (int i = 0; i < more; ++i) best = std::min(best, seconds_of([&] { step.run(x, labels); }));
+  out.seconds_per_image = best / static_cast<double>(images);
+  return out;
+}
+
+}  // namespace frn::cli

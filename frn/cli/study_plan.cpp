@@ -1,0 +1,160 @@
+#include "frn/cli/study_plan.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <tuple>
+
+#include "frn/cli/progress.h"
+#include "frn/cli/study_measure.h"
+#include "frn/core/error.h"
+#include "frn/core/whole_file.h"
+#include "frn/data/dataset.h"
+#include "frn/models/model.h"
+
+namespace frn::cli {
+namespace {
+
+// Training reads files; so do we, that its words about a wrong key are the same.
+train::TrainConfig config_of(const report::StudyCell& cell) {
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("frn-cell-{}.toml", getpid());
+  write_whole_file(path, report::to_toml(cell.settings), "study");
+  train::TrainConfig config;
+  try {
+    train::read_toml(config, path);
+    train::check(config);
+  } catch (const Error& error) {
+    std::filesystem::remove(path);
+    std::string what = error.what();
+    if (const auto at = what.find(path.string() + ": "); at != std::string::npos) what.erase(at, path.string().size() + 2);
+    throw Error("study", fmt::format("cell {}: {}", cell.name, what));
+  }
+  std::filesystem::remove(path);
+  return config;
+}
+
+struct DataFacts {
+  int64_t samples = 0, classes = 0, channels = 0, image_size = 0;
+};
+
+DataFacts facts_of(const std::string& data) {
+  static std::map<std::string, DataFacts> known;
+  const auto found = known.find(data);
+  if (found != known.end()) return found->second;
+  const auto name = data::parse_data_name(data);
+  const auto set = data::open_dataset(name, data::Split::kTrain);
+  return known[data] = {set->size(), static_cast<int64_t>(set->classes().size()), name.kind->channels,
+                        name.kind->image_size};
+}
+
+ModelOptions model_options(const PlannedCell& cell) {
+  return {.norm = NormActSpec::parse(cell.config.norm), .classes = cell.classes, .input_channels = cell.channels};
+}
+
+// Networks of the same kind need to be built once, not once per cell.
+std::pair<int64_t, int64_t> costs_of(const PlannedCell& cell) {
+  static std::map<std::tuple<std::string, std::string, int64_t>, std::pair<int64_t, int64_t>> known;
+  const std::tuple key(cell.config.model, cell.config.norm, cell.image_size);
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  const auto options = model_options(cell);
+  int64_t parameters = 0;
+  for (const auto& parameter : make_uninitialised_model(cell.config.model, options)->parameters()) {
+    parameters += parameter.numel();
+  }
+  return known[key] = {parameters, multiply_adds(cell.config.model, options, cell.image_size)};
+}
+
+PlannedCell plan(const report::StudyCell& cell) {
+  PlannedCell out{cell, config_of(cell)};
+  const auto facts = facts_of(out.config.data);
+  out.classes = facts.classes;
+  out.channels = facts.channels;
+  out.image_size = out.config.image_size > 0 ? out.config.image_size : facts.image_size;
+  const int64_t batches = std::max<int64_t>(1, facts.samples / out.config.batch_global());
+  out.steps = train::schedule_of(out.config, batches).steps;
+  std::tie(out.parameters, out.multiply_adds) = costs_of(out);
+  return out;
+}
+
+std::string size_text(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.0f} MB", bytes / 1e6) : fmt::format("{:.1f} GB", bytes / 1e9);
+}
+
+std::string time_text(double seconds) {
+  constexpr double kDay = 86400;
+  return seconds < 2 * kDay ? clock_text(seconds) : fmt::format("{:.0f} days", seconds / kDay);
+}
+
+// What is in the network at a time.
+int64_t images_at_once(const train::TrainConfig& config) {
+  const int64_t micro_batch = config.batch_per_device * config.devices;
+  if (config.images_at_once == 0) return micro_batch;
+  return std::min(micro_batch, config.images_at_once / config.batch_per_device * config.batch_per_device);
+}
+
+struct Estimate {
+  double seconds = 0, bytes = 0;
+};
+
+Estimate estimate(const PlannedCell& cell, const MeasuredStep& measured) {
+  const double images = static_cast<double>(cell.steps_to_go() * cell.config.batch_global());
+  // Another norm may have made the network wider than the measured one.
+  const double wider = static_cast<double>(cell.multiply_adds) / static_cast<double>(measured.multiply_adds);
+  constexpr double kCopies = 3 * sizeof(float);  // weights, gradients, momentum
+  constexpr double kProgram = 3e8;               // LibTorch and the loader
+  return {images * measured.seconds_per_image * wider,
+          kProgram + kCopies * static_cast<double>(cell.parameters) +
+              static_cast<double>(images_at_once(cell.config)) * measured.bytes_per_image * wider};
+}
+
+}  // namespace
+
+int64_t PlannedCell::steps_to_go() const { return config.max_steps > 0 ? std::min(config.max_steps, steps) : steps; }
+
+double PlannedCell::work() const {
+  return static_cast<double>(steps_to_go()) * static_cast<double>(config.batch_global()) *
+         static_cast<double>(multiply_adds);
+}
+
+std::vector<PlannedCell> plan_cells(const std::vector<report::StudyCell>& cells) {
+  std::vector<PlannedCell> out;
+  for (const auto& cell : cells) {
+    try {
+      out.push_back(plan(cell));
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      if (what.starts_with("[study]")) throw;
+      throw Error("study", fmt::format("cell {}: {}", cell.name, what));
+    }
+  }
+  return out;
+}
+
+void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, int64_t jobs) {
+  fmt::print("{}: {} cells\n\n{:<24}{:<13}{:<28}{:>8}{:>14}{:>10}{:>10}{:>10}\n", study.name, plan.size(), "cell", "model",
+             "norm", "lr_peak", "images/step", "steps", "memory", "time");
+  std::map<std::tuple<std::string, int64_t, int64_t>, MeasuredStep> measured;
+  double seconds = 0;
+  double bytes = 0;
+  for (const auto& cell : plan) {
+    const std::tuple key(cell.config.model, cell.image_size, cell.config.batch_per_device * cell.config.devices);
+    if (!measured.contains(key)) measured[key] = measure_step(cell);
+    const auto cost = estimate(cell, measured[key]);
+    seconds += cost.seconds;
+    bytes = std::max(bytes, cost.bytes);
+    fmt::print("{:<24}{:<13}{:<28}{:>8.3g}{:>14}{:>10}{:>10}{:>10}\n", cell.cell.name, cell.config.model, cell.config.norm,
+               cell.config.lr_peak(), fmt::format("{} x {}", cell.config.batch_per_device, cell.config.devices),
+               cell.steps_to_go(), size_text(cost.bytes), time_text(cost.seconds));
+    std::fflush(stdout);
+  }
+  fmt::print("\nabout {} with {} at a time, and up to {} of memory, on this machine as it is now.\n"
+             "Time: one step of each network and batch was measured (a few images where a step takes long), and taken in\n"
+             "proportion to images and multiply-adds; reading images, validation and starting come on top. Memory: what the\n"
+             "measured step allocated per image, three copies of the weights, and 0.3 GB for the program.\n",
+             time_text(seconds / static_cast<double>(jobs)), jobs, size_text(bytes * static_cast<double>(jobs)));
+}
+
+}  // namespace frn::cli

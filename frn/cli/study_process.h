@@ -1,0 +1,49 @@
+// One cell of a study as a process of this program.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "frn/report/study_folder.h"
+
+namespace frn::cli {
+
+class CellProcess {
+ public:
+  // Starts `frn train` on the cell's folder, or goes on with the run in it. What it prints goes to output.txt.
+  CellProcess(const report::StudyFolder& folder, report::StudyCell cell);
+
+  const report::StudyCell& cell() const { return cell_; }
+  void send(int signal) const;
+  // Whether it has ended; its words and exit are then in the folder.
+  bool ended(bool stopping);
+  // The step of the last line in its log.
+  int64_t step() const;
+
+ private:
+  void record_end(int status, bool stopping) const;
+
+  report::StudyFolder folder_;
+  report::StudyCell cell_;
+  pid_t pid_ = -1;
+};
+
+// The last line that says what went wrong in what a program printed; empty when it printed nothing.
+std::string last_words(const std::filesystem::path& output);
+
+// Holds a study's folder for one process at a time, and for cells that outlive it.
+class StudyLock {
+ public:
+  // Waits a while for cells of a killed study to end. Throws frn::Error when they do not.
+  explicit StudyLock(const report::StudyFolder& folder);
+  ~StudyLock();
+  StudyLock(const StudyLock&) = delete;
+  StudyLock& operator=(const StudyLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+}  // namespace frn::cli

@@ -1,0 +1,86 @@
+#include "frn/cli/study_progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "frn/cli/progress.h"
+
+namespace frn::cli {
+namespace {
+
+constexpr auto kRedraw = std::chrono::milliseconds(250);
+constexpr auto kPlainLine = std::chrono::seconds(60);
+constexpr int kBar = 24;
+
+size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+}
+
+// "finished  P@1 85.10 %", "failed: [train] ..."
+std::string outcome_of(const report::CellResult& result) {
+  std::string out = report::state_text(result);
+  for (const auto& [key, title] : {std::pair("precision_at_1", "P@1"), std::pair("recall_at_5", "R@5")}) {
+    const auto value = result.percent.find(key);
+    if (value != result.percent.end()) out += fmt::format("  {} {:.2f} %", title, value->second);
+  }
+  if (!result.message.empty()) out += ": " + result.message;
+  return out;
+}
+
+}  // namespace
+
+StudyProgress::StudyProgress(size_t cells, size_t cells_done, double work, double done)
+    : cells_(cells), cells_done_(cells_done), work_(work), before_(done), terminal_(isatty(STDOUT_FILENO) != 0) {}
+
+StudyProgress::~StudyProgress() { clear(); }
+
+std::string StudyProgress::left(double done) const {
+  if (done <= before_) return "";
+  const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
+  return clock_text(spent / (done - before_) * std::max(0.0, work_ - done)) + " left";
+}
+
+void StudyProgress::show(double done, const std::string& state) {
+  const auto now = Clock::now();
+  if (now - last_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kPlainLine))) return;
+  last_ = now;
+  const double share = work_ > 0 ? std::clamp(done / work_, 0.0, 1.0) : 1;
+  auto text = fmt::format("{:3.0f} %  {} of {} cells  {}  {}", 100 * share, cells_done_, cells_, left(done), state);
+  if (!terminal_) {
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+    return;
+  }
+  const int full = static_cast<int>(share * kBar);
+  text = fmt::format("[{}{}] {}", std::string(full, '='), std::string(kBar - full, ' '), text);
+  text.resize(std::min(text.size(), terminal_width() - 1));
+  fmt::print("\r\x1b[K{}", text);
+  std::fflush(stdout);
+  drawn_ = true;
+}
+
+void StudyProgress::cell_ended(const report::CellResult& result, double done) {
+  ++cells_done_;
+  line(fmt::format("{:>3}/{}  {:<20} {}  {}", cells_done_, cells_, result.cell.name, outcome_of(result),
+                   cells_done_ < cells_ ? left(done) : ""));
+}
+
+void StudyProgress::line(const std::string& text) {
+  clear();
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+void StudyProgress::clear() {
+  if (!drawn_) return;
+  fmt::print("\r\x1b[K");
+  std::fflush(stdout);
+  drawn_ = false;
+}
+
+}  // namespace frn::cli

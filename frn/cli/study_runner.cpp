@@ -1,0 +1,193 @@
+#include "frn/cli/study_runner.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <deque>
+#include <fstream>
+#include <iterator>
+#include <memory>
+
+#include "frn/cli/study_process.h"
+#include "frn/cli/study_progress.h"
+#include "frn/core/error.h"
+#include "frn/report/study_results.h"
+#include "frn/train/config.h"
+
+namespace frn::cli {
+namespace {
+
+using report::CellResult;
+using report::CellState;
+using report::StudyFolder;
+
+constexpr useconds_t kPause = 50'000;
+
+std::atomic<int> signals{0};
+std::atomic<int> last_signal{0};
+
+void on_signal(int number) {
+  last_signal = number;
+  ++signals;
+}
+
+class CaughtSignals {
+ public:
+  CaughtSignals() {
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    sigaction(SIGINT, &action, &before_[0]);
+    sigaction(SIGTERM, &action, &before_[1]);
+  }
+  ~CaughtSignals() {
+    sigaction(SIGINT, &before_[0], nullptr);
+    sigaction(SIGTERM, &before_[1], nullptr);
+  }
+  CaughtSignals(const CaughtSignals&) = delete;
+  CaughtSignals& operator=(const CaughtSignals&) = delete;
+
+ private:
+  struct sigaction before_[2] {};
+};
+
+bool may_change(const std::string& key) {
+  if (key == "data") return false;  // a trial on generated images must not become half of a result
+  train::TrainConfig config;
+  for (const auto& setting : train::settings_of(config)) {
+    if (setting.key == key) return setting.free_on_resume;
+  }
+  return false;
+}
+
+void check_same_settings(const StudyFolder& folder, const report::StudyCell& cell) {
+  const auto path = folder.cell(cell.name) / "cell.toml";
+  if (!std::filesystem::exists(path)) return;
+  std::ifstream file(path, std::ios::binary);
+  const auto before = report::read_settings({std::istreambuf_iterator<char>(file), {}});
+  for (const auto* one : {&before, &cell.settings}) {
+    const auto& other = one == &before ? cell.settings : before;
+    for (const auto& [key, value] : *one) {
+      const auto found = other.find(key);
+      if ((found != other.end() && found->second == value) || may_change(key)) continue;
+      throw Error("study", fmt::format("{} was begun with another {}; give another --out, or delete that folder",
+                                       folder.cell(cell.name).string(), key));
+    }
+  }
+}
+
+bool is_done(const CellResult& result) {
+  return result.state == CellState::kFinished || result.state == CellState::kDiverged ||
+         result.state == CellState::kStopped;
+}
+
+class Runner {
+ public:
+  Runner(const StudyFolder& folder, const std::vector<StudyJob>& jobs, size_t at_once)
+      : folder_(folder), at_once_(at_once) {
+    for (const auto& job : jobs) {
+      check_same_settings(folder_, job.cell);
+      total_ += job.work;
+      if (is_done(report::read_cell(folder_, job.cell))) {
+        done_ += job.work;
+        ++cells_done_;
+      } else {
+        waiting_.push_back(job);
+      }
+    }
+    cells_ = jobs.size();
+  }
+
+  StudyOutcome run() {
+    if (waiting_.empty()) return outcome_;
+    if (cells_done_ > 0) fmt::print("{} of {} cells are there already\n", cells_done_, cells_);
+    const CaughtSignals caught;
+    StudyProgress progress(cells_, cells_done_, total_, done_ + work_there());
+    int signals_sent = 0;
+    while (true) {
+      if (signals != signals_sent) {
+        signals_sent = signals;
+        stop(progress);
+      }
+      while (signals == 0 && !waiting_.empty() && running_.size() < at_once_) start_next();
+      if (running_.empty()) break;
+      usleep(kPause);
+      collect(progress);
+      progress.show(done_ + work_there(), state());
+    }
+    outcome_.signal = signals > 0 ? last_signal.load() : 0;
+    return outcome_;
+  }
+
+ private:
+  struct Running {
+    StudyJob job;
+    std::unique_ptr<CellProcess> process;
+  };
+
+  void start_next() {
+    auto job = std::move(waiting_.front());
+    waiting_.pop_front();
+    auto process = std::make_unique<CellProcess>(folder_, job.cell);
+    running_.push_back({std::move(job), std::move(process)});
+  }
+
+  void stop(StudyProgress& progress) {
+    if (!running_.empty()) progress.line("stopping: the cells under way write their checkpoints");
+    for (const auto& cell : running_) cell.process->send(SIGTERM);
+  }
+
+  void collect(StudyProgress& progress) {
+    for (size_t i = 0; i < running_.size();) {
+      if (!running_[i].process->ended(signals > 0)) {
+        ++i;
+        continue;
+      }
+      const auto job = running_[i].job;
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      const auto result = report::read_cell(folder_, job.cell);
+      if (result.state == CellState::kFailed) outcome_.failed.push_back(job.cell.name);
+      done_ += job.work;
+      progress.cell_ended(result, done_ + work_there());
+    }
+  }
+
+  // Of cells that are under way.
+  double work_there() const {
+    double out = 0;
+    for (const auto& cell : running_) {
+      if (cell.job.steps <= 0) continue;
+      const double share = static_cast<double>(cell.process->step()) / static_cast<double>(cell.job.steps);
+      out += cell.job.work * std::min(1.0, share);
+    }
+    return out;
+  }
+
+  std::string state() const {
+    std::string out;
+    for (const auto& cell : running_) {
+      out += fmt::format("{}{} step {}/{}", out.empty() ? "" : ", ", cell.job.cell.name, cell.process->step(),
+                         cell.job.steps);
+    }
+    return out;
+  }
+
+  const StudyFolder& folder_;
+  size_t at_once_;
+  std::deque<StudyJob> waiting_;
+  std::vector<Running> running_;
+  StudyOutcome outcome_;
+  double total_ = 0, done_ = 0;
+  size_t cells_ = 0, cells_done_ = 0;
+};
+
+}  // namespace
+
+StudyOutcome run_cells(const StudyFolder& folder, const std::vector<StudyJob>& jobs, int64_t at_once) {
+  const StudyLock lock(folder);
+  return Runner(folder, jobs, static_cast<size_t>(at_once)).run();
+}
+
+}  // namespace frn::cli

@@ -1,0 +1,108 @@
+#include "frn/report/study_cells.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <sstream>
+
+#include "frn/core/error.h"
+
+namespace frn::report {
+namespace {
+
+void lay_over(Settings& settings, const Settings& more) {
+  for (const auto& [key, value] : more) settings[key] = value;
+}
+
+void lay_over(Settings& settings, const std::map<std::string, Settings>& by_name, const std::string& name) {
+  const auto found = by_name.find(name);
+  if (found != by_name.end()) lay_over(settings, found->second);
+}
+
+Settings settings_of(const StudyDefinition& study, const StudyScale& scale, size_t row, size_t column) {
+  const auto& r = study.rows[row];
+  const auto& c = study.columns[column];
+  Settings out = scale.settings;
+  lay_over(out, c.settings);
+  lay_over(out, r.settings);
+  lay_over(out, scale.columns, c.name);
+  lay_over(out, scale.rows, r.name);
+  lay_over(out, scale.cells, r.name + "@" + c.name);
+  return out;
+}
+
+}  // namespace
+
+std::string cell_name(const StudyDefinition& study, size_t row, size_t column, int64_t seed) {
+  auto name = study.rows.at(row).name;
+  if (study.columns.size() > 1) name += "-" + study.columns.at(column).name;
+  return seed == 0 ? name : fmt::format("{}-seed{}", name, seed);
+}
+
+std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& scale, int64_t seeds,
+                                const Settings& given) {
+  std::vector<StudyCell> out;
+  for (int64_t seed = 0; seed < seeds; ++seed) {
+    for (size_t row = 0; row < study.rows.size(); ++row) {
+      for (size_t column = 0; column < study.columns.size(); ++column) {
+        StudyCell cell{cell_name(study, row, column, seed), row, column, seed, settings_of(study, scale, row, column)};
+        lay_over(cell.settings, given);
+        cell.settings["seed"] = std::to_string(seed);
+        if (!cell.settings.contains("data")) {
+          throw Error("study", fmt::format("{} at scale {} needs --data {}; --data random tries it on generated images",
+                                           study.name, scale.name,
+                                           scale.needs_data.empty() ? "KIND:DIR" : scale.needs_data));
+        }
+        out.push_back(std::move(cell));
+      }
+    }
+  }
+  return out;
+}
+
+std::string to_toml(const Settings& settings) {
+  std::string out;
+  for (const auto& [key, value] : settings) out += key + " = " + value + "\n";
+  return out;
+}
+
+Settings read_settings(const std::string& text) {
+  Settings out;
+  try {
+    for (const auto& [key, node] : toml::parse(text)) {
+      std::ostringstream value;
+      value << toml::toml_formatter{node};
+      out[std::string(key.str())] = value.str();
+    }
+  } catch (const toml::parse_error& error) {
+    throw Error("study", fmt::format("settings of a cell: line {} is not TOML: {}", error.source().begin.line,
+                                     error.description()));
+  }
+  return out;
+}
+
+std::string plain_value(const Settings& settings, const std::string& key) {
+  const auto found = settings.find(key);
+  if (found == settings.end()) return "";
+  try {
+    const auto table = toml::parse("v = " + found->second);
+    if (const auto text = table["v"].value<std::string>(); text && table["v"].is_string()) return *text;
+  } catch (const toml::parse_error&) {
+    return found->second;
+  }
+  return found->second;
+}
+
+std::string quoted_value(const std::string& text) {
+  std::ostringstream out;
+  out << toml::toml_formatter{toml::value<std::string>(text)};
+  return out.str();
+}
+
+bool matches(std::string_view name, std::string_view pattern) {
+  if (pattern.empty()) return name.empty();
+  if (pattern[0] == '*') return matches(name, pattern.substr(1)) || (!name.empty() && matches(name.substr(1), pattern));
+  return !name.empty() && (pattern[0] == '?' || pattern[0] == name[0]) && matches(name.substr(1), pattern.substr(1));
+}
+
+}  // namespace frn::report

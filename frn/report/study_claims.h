@@ -1,0 +1,35 @@
+// The paper's claims against what was trained: which hold, which do not, and which the seeds cannot tell.
+//
+// The rule. A difference of two cells is decided by Welch's t-test over their seeds at 95 % (two-sided). With one seed of
+// either there is no spread to go by: then only a difference counts that is above 5 points and above five times the error
+// which so few validation images leave. A cell that diverged is below one that was trained. A claim about many cells holds
+// when it does for all of them, and does not hold as soon as it fails for one.
+#pragma once
+
+#include "frn/report/study_results.h"
+
+namespace frn::report {
+
+enum class Verdict : uint8_t { kHolds, kDoesNotHold, kNotDecided };
+
+struct JudgedClaim {
+  const StudyClaim* claim;
+  Verdict verdict = Verdict::kNotDecided;
+  std::string reason;  // the comparison that decided it, or that is missing
+};
+
+std::string verdict_text(Verdict verdict);  // "holds", "does not hold", "not decided at this scale"
+
+// How far the mean of two sets of seeds are apart, and by how much they must be to count.
+struct Difference {
+  double points = 0;
+  double margin = 0;  // |points| above it counts
+};
+Difference difference_of(const CellSummary& a, const CellSummary& b);
+
+std::vector<JudgedClaim> judge(const StudyResults& results);
+
+// The rule in words, for reports.
+std::string rule_of_claims();
+
+}  // namespace frn::report

@@ -1,0 +1,319 @@
+#include "frn/report/study_definition.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <functional>
+#include <sstream>
+
+#include "frn/core/error.h"
+#include "frn/core/text.h"
+
+namespace frn::report {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+std::string literal(const toml::node& node) {
+  std::ostringstream out;
+  out << toml::toml_formatter{node};
+  return out.str();
+}
+
+// Reads one table: every key is asked for once, and what is left over is an error (or a setting).
+class Reader {
+ public:
+  Reader(const toml::table& table, std::string where) : table_(table), where_(std::move(where)) {}
+
+  [[noreturn]] void fail(const std::string& what) const { throw Error("study", where_ + ": " + what); }
+
+  std::string text(const char* key, bool needed = false) {
+    const auto* node = take(key, needed);
+    if (node == nullptr) return "";
+    if (!node->is_string()) fail(fmt::format("{} must be a text", key));
+    return node->value_or(std::string());
+  }
+
+  double number(const char* key) {
+    const auto* node = take(key, false);
+    if (node == nullptr) return 0;
+    if (!node->is_number()) fail(fmt::format("{} must be a number", key));
+    return node->value_or(0.0);
+  }
+
+  Texts texts(const char* key) {
+    Texts out;
+    const auto* node = take(key, false);
+    if (node == nullptr) return out;
+    if (!node->is_array()) fail(fmt::format("{} must be a list of texts", key));
+    for (const auto& element : *node->as_array()) {
+      if (!element.is_string()) fail(fmt::format("{} must be a list of texts", key));
+      out.push_back(element.value_or(std::string()));
+    }
+    return out;
+  }
+
+  // The tables of a list, or none.
+  void each(const char* key, const std::function<void(Reader&)>& read) {
+    const auto* node = take(key, false);
+    if (node == nullptr) return;
+    if (!node->is_array()) fail(fmt::format("write [[{}]], a list of tables", key));
+    size_t number = 0;
+    for (const auto& element : *node->as_array()) {
+      const auto where = fmt::format("{}: [[{}]] {}", where_, key, ++number);
+      if (!element.is_table()) throw Error("study", where + " must be a table");
+      Reader reader(*element.as_table(), where);
+      read(reader);
+    }
+  }
+
+  // The tables by name in a table, in the order of the file, or none.
+  void named(const char* key, const std::function<void(const std::string&, Reader&)>& read) {
+    const auto* node = take(key, false);
+    if (node == nullptr) return;
+    if (!node->is_table()) fail(fmt::format("{} must be a table", key));
+    for (const auto& [name, child] : *node->as_table()) {
+      const auto where = fmt::format("{}: [{}.{}]", where_, key, name.str());
+      if (!child.is_table()) throw Error("study", where + " must be a table");
+      Reader reader(*child.as_table(), where);
+      read(std::string(name.str()), reader);
+    }
+  }
+
+  Settings rest() {
+    Settings out;
+    for (const auto& [key, node] : table_) {
+      const std::string name(key.str());
+      if (std::find(taken_.begin(), taken_.end(), name) != taken_.end()) continue;
+      if (node.is_table()) fail(fmt::format("a setting is no table, but {} is one", name));
+      out[name] = literal(node);
+    }
+    return out;
+  }
+
+  void done() const {
+    for (const auto& [key, node] : table_) {
+      const std::string name(key.str());
+      if (std::find(taken_.begin(), taken_.end(), name) != taken_.end()) continue;
+      const std::vector<std::string_view> known(taken_.begin(), taken_.end());
+      fail(fmt::format("unknown key '{}'{}; known: {}", name, suggestion(name, known), join(known)));
+    }
+  }
+
+  const toml::table& table() const { return table_; }
+
+ private:
+  const toml::node* take(const char* key, bool needed) {
+    taken_.emplace_back(key);
+    const auto* node = table_.get(key);
+    if (node == nullptr && needed) fail(fmt::format("{} is missing", key));
+    return node;
+  }
+
+  const toml::table& table_;
+  std::string where_;
+  Texts taken_;
+};
+
+bool is_name(const std::string& text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+  });
+}
+
+std::vector<StudyLine> read_lines(Reader& from, const char* key) {
+  std::vector<StudyLine> out;
+  from.each(key, [&](Reader& line) {
+    StudyLine read{line.text("name", true), line.text("title"), {}};
+    if (!is_name(read.name)) line.fail("name must be letters, digits, '-', '_' or '.', for it names a folder");
+    if (read.title.empty()) read.title = read.name;
+    read.settings = line.rest();
+    for (const auto& other : out) {
+      if (other.name == read.name) line.fail("there are two of the name " + read.name);
+    }
+    out.push_back(std::move(read));
+  });
+  return out;
+}
+
+void must_be_known(const Reader& where, const std::string& name, const std::vector<StudyLine>& lines,
+                   const char* what) {
+  std::vector<std::string_view> known;
+  for (const auto& line : lines) known.push_back(line.name);
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  where.fail(fmt::format("no {} is named '{}'{}; known: {}", what, name, suggestion(name, known), join(known)));
+}
+
+void check_cells(const Reader& where, const StudyDefinition& study, const Texts& cells) {
+  for (const auto& cell : cells) {
+    const auto [row, column] = split_cell_name(cell);
+    must_be_known(where, row, study.rows, "row");
+    if (!column.empty()) must_be_known(where, column, study.columns, "column");
+  }
+}
+
+void check_metric(const Reader& where, const StudyDefinition& study, const std::string& metric) {
+  for (const auto& known : study.metrics) {
+    if (known.key == metric) return;
+  }
+  where.fail(fmt::format("no [[metric]] has the key '{}'", metric));
+}
+
+std::vector<PublishedValue> read_values(const Reader& from, const std::string& row, const toml::node& node,
+                                        size_t columns) {
+  std::vector<PublishedValue> out;
+  if (const auto* list = node.as_array()) {
+    for (const auto& value : *list) {
+      if (value.is_number()) out.push_back({value.value_or(0.0), false});
+      else if (value.value_or(std::string()) == "diverged") out.push_back({0, true});
+      else from.fail(row + " must be a list of numbers, or \"diverged\"");
+    }
+  }
+  if (out.size() != columns) {
+    from.fail(fmt::format("{} must be a list of {} values, one for each column, but has {}", row, columns, out.size()));
+  }
+  return out;
+}
+
+void read_published(Reader& from, StudyDefinition& study) {
+  from.named("published", [&](const std::string& metric, Reader& values) {
+    check_metric(values, study, metric);
+    for (const auto& [key, node] : values.table()) {
+      const std::string row(key.str());
+      must_be_known(values, row, study.rows, "row");
+      study.published[metric][row] = read_values(values, row, node, study.columns.size());
+    }
+  });
+}
+
+void read_scales(Reader& from, StudyDefinition& study) {
+  from.named("scale", [&](const std::string& name, Reader& table) {
+    StudyScale scale{name, table.text("about"), table.text("needs_data"), table.text("random"), {}, {}, {}, {}};
+    table.named("row", [&](const std::string& row, Reader& settings) {
+      must_be_known(settings, row, study.rows, "row");
+      scale.rows[row] = settings.rest();
+    });
+    table.named("column", [&](const std::string& column, Reader& settings) {
+      must_be_known(settings, column, study.columns, "column");
+      scale.columns[column] = settings.rest();
+    });
+    table.named("cell", [&](const std::string& cell, Reader& settings) {
+      check_cells(settings, study, {cell});
+      scale.cells[cell] = settings.rest();
+    });
+    scale.settings = table.rest();
+    study.scales.push_back(std::move(scale));
+  });
+}
+
+void read_claims(Reader& from, StudyDefinition& study) {
+  from.each("claim", [&](Reader& table) {
+    StudyClaim claim;
+    claim.text = table.text("text", true);
+    claim.place = table.text("place");
+    claim.metric = table.text("metric");
+    claim.columns = table.texts("columns");
+    claim.higher = table.texts("higher");
+    claim.lower = table.texts("lower");
+    claim.close = table.texts("close");
+    claim.diverges = table.texts("diverges");
+    claim.by = table.number("by");
+    claim.within = table.number("within");
+    table.done();
+    if (claim.metric.empty()) claim.metric = study.metrics.front().key;
+    check_metric(table, study, claim.metric);
+    for (const auto* cells : {&claim.higher, &claim.lower, &claim.close, &claim.diverges}) {
+      check_cells(table, study, *cells);
+    }
+    for (const auto& column : claim.columns) must_be_known(table, column, study.columns, "column");
+    const int given = (claim.higher.empty() ? 0 : 1) + (claim.close.empty() ? 0 : 1) + (claim.diverges.empty() ? 0 : 1);
+    if (given != 1 || claim.higher.empty() != claim.lower.empty()) {
+      table.fail("a claim has higher and lower, or close and within, or diverges");
+    }
+    study.claims.push_back(std::move(claim));
+  });
+}
+
+void read_figures(Reader& from, StudyDefinition& study) {
+  from.each("figure", [&](Reader& table) {
+    StudyFigure figure{table.text("file", true), table.text("kind", true), table.text("metric"),
+                       table.text("caption"),    table.text("x_label"),    table.texts("rows"),
+                       table.texts("inset")};
+    table.done();
+    if (!is_name(figure.file)) table.fail("file must be letters, digits, '-', '_' or '.'");
+    if (figure.kind != "columns" && figure.kind != "curves") {
+      table.fail("kind must be columns or curves but is '" + figure.kind + "'");
+    }
+    if (figure.metric.empty()) figure.metric = study.metrics.front().key;
+    check_metric(table, study, figure.metric);
+    for (const auto& row : figure.rows) must_be_known(table, row, study.rows, "row");
+    for (const auto& column : figure.inset) must_be_known(table, column, study.columns, "column");
+    study.figures.push_back(std::move(figure));
+  });
+}
+
+StudyDefinition read_study(const toml::table& table, const std::string& name, const std::string& source) {
+  Reader reader(table, source);
+  StudyDefinition study;
+  study.name = name;
+  study.title = reader.text("title", true);
+  study.place = reader.text("place");
+  study.about = reader.text("about");
+  study.reference = reader.text("reference");
+  reader.each("metric", [&](Reader& metric) {
+    study.metrics.push_back({metric.text("key", true), metric.text("title", true)});
+    metric.done();
+  });
+  if (study.metrics.empty()) study.metrics = {{"precision_at_1", "P@1"}, {"recall_at_5", "R@5"}};
+  study.rows = read_lines(reader, "row");
+  study.columns = read_lines(reader, "column");
+  if (study.rows.empty()) reader.fail("a study needs at least one [[row]]");
+  if (study.columns.empty()) study.columns = {{"all", "", {}}};
+  if (!study.reference.empty()) must_be_known(reader, study.reference, study.rows, "row");
+  read_published(reader, study);
+  read_scales(reader, study);
+  if (study.scales.empty()) reader.fail("a study needs at least one [scale.NAME]");
+  read_claims(reader, study);
+  read_figures(reader, study);
+  reader.done();
+  return study;
+}
+
+}  // namespace
+
+CellName split_cell_name(std::string_view text) {
+  const auto at = text.find('@');
+  if (at == std::string_view::npos) return {std::string(text), ""};
+  return {std::string(text.substr(0, at)), std::string(text.substr(at + 1))};
+}
+
+const PublishedValue* StudyDefinition::published_at(const std::string& metric, size_t row, size_t column) const {
+  const auto values = published.find(metric);
+  if (values == published.end()) return nullptr;
+  const auto list = values->second.find(rows.at(row).name);
+  return list == values->second.end() ? nullptr : &list->second.at(column);
+}
+
+const StudyScale& StudyDefinition::scale(const std::string& wanted) const {
+  std::vector<std::string_view> known;
+  for (const auto& scale : scales) {
+    if (scale.name == wanted) return scale;
+    known.push_back(scale.name);
+  }
+  throw Error("study", fmt::format("{} has no scale '{}'{}; known: {}", name, wanted, suggestion(wanted, known),
+                                   join(known)));
+}
+
+StudyDefinition parse_study(const std::string& text, const std::string& name, const std::string& source) {
+  toml::table table;
+  try {
+    table = toml::parse(text);
+  } catch (const toml::parse_error& error) {
+    throw Error("study", fmt::format("{}: line {} is not TOML: {}", source, error.source().begin.line,
+                                     error.description()));
+  }
+  return read_study(table, name, source);
+}
+
+}  // namespace frn::report

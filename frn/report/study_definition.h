@@ -1,0 +1,92 @@
+// A study: the cells of one table or figure of the paper, what the paper says of each, and how to train them at three
+// scales. Read from TOML; docs/studies.md tells the keys.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace frn::report {
+
+// Settings of frn train by key, each as TOML writes its value: {"norm", "'bn+relu'"}.
+using Settings = std::map<std::string, std::string>;
+
+struct Metric {
+  std::string key;  // in metrics.json under "validation", as a fraction
+  std::string title;
+};
+
+// A row or a column of the table. A cell is where they meet.
+struct StudyLine {
+  std::string name;  // for folders and options
+  std::string title;
+  Settings settings;
+};
+
+struct StudyScale {
+  std::string name;
+  std::string about;
+  std::string needs_data;  // what --data must give when the settings name no data: "imagefolder:DIR"
+  std::string random;      // what `--data random` stands for: "random:299x3x1000"
+  Settings settings;
+  std::map<std::string, Settings> rows, columns, cells;  // on top, by name
+};
+
+struct PublishedValue {
+  double percent = 0;
+  bool diverged = false;
+};
+
+// Sides are cells, "row@column", or rows, "row", which stand for the row's cells in all columns (or those of `columns`).
+struct StudyClaim {
+  std::string text;
+  std::string place;
+  std::string metric;
+  std::vector<std::string> columns;
+  // One of these is given. Every cell of `higher` is above those of `lower` in its column (or that are named) by more
+  // than `by` points; all cells of `close` lie within `within` points; those of `diverges` diverge.
+  std::vector<std::string> higher, lower, close, diverges;
+  double by = 0;
+  double within = 0;
+};
+
+struct StudyFigure {
+  std::string file;
+  std::string kind;  // columns: a metric over the columns, a curve per row; curves: over the steps of training
+  std::string metric;
+  std::string caption;
+  std::string x_label;
+  std::vector<std::string> rows;   // empty: all
+  std::vector<std::string> inset;  // columns that an inset shows enlarged; empty: none
+};
+
+struct StudyDefinition {
+  std::string name, title, place, about;
+  std::string reference;  // the row that others are compared with; may be empty
+  std::vector<Metric> metrics;
+  std::vector<StudyLine> rows, columns;
+  std::map<std::string, std::map<std::string, std::vector<PublishedValue>>> published;  // metric, row, by column
+  std::vector<StudyScale> scales;
+  std::vector<StudyClaim> claims;
+  std::vector<StudyFigure> figures;
+
+  // None when the paper does not say.
+  const PublishedValue* published_at(const std::string& metric, size_t row, size_t column) const;
+  // Throws frn::Error with the known ones.
+  const StudyScale& scale(const std::string& name) const;
+};
+
+// `source` is what errors call the text. Throws frn::Error "[study] source: ..." for what is no TOML, an unknown key, a
+// name that no row, column or metric has, or a list of another length than the columns.
+StudyDefinition parse_study(const std::string& text, const std::string& name, const std::string& source);
+
+// "row@column" or "row" as its parts.
+struct CellName {
+  std::string row;
+  std::string column;  // may be empty
+};
+CellName split_cell_name(std::string_view text);
+
+}  // namespace frn::report

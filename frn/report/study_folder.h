@@ -1,0 +1,39 @@
+// The folder of a study: study.toml (its definition), study.json (how it was started), and cells/NAME/, a run directory
+// each.
+#pragma once
+
+#include <filesystem>
+
+#include "frn/report/run.h"
+#include "frn/report/study_cells.h"
+
+namespace frn::report {
+
+// How a study was started, and by what.
+struct StudyRecord {
+  std::string study;
+  std::string scale;
+  int64_t seeds = 1;
+  Settings given;         // settings from the command line, for every cell
+  Properties provenance;  // commit, version, machine
+};
+
+struct StudyFolder {
+  std::filesystem::path path;
+
+  std::filesystem::path definition() const { return path / "study.toml"; }
+  std::filesystem::path record() const { return path / "study.json"; }
+  std::filesystem::path cell(const std::string& name) const { return path / "cells" / name; }
+  // What a cell's process printed, and why it could not end as a run does.
+  std::filesystem::path output(const std::string& name) const { return cell(name) / "output.txt"; }
+  std::filesystem::path failure(const std::string& name) const { return cell(name) / "failure.txt"; }
+
+  bool holds_study() const { return std::filesystem::exists(record()); }
+  // Makes the folder. Throws frn::Error when that cannot be done.
+  void write(const std::string& definition, const StudyRecord& record) const;
+  // Throw frn::Error when there is no study, or it cannot be read.
+  StudyRecord read_record() const;
+  StudyDefinition read_definition() const;
+};
+
+}  // namespace frn::report

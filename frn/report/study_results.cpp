@@ -1,0 +1,163 @@
+#include "frn/report/study_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace frn::report {
+namespace {
+
+using nlohmann::json;
+
+double number_in(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : kMissing;
+}
+
+json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return file ? json::parse(file, nullptr, /*allow_exceptions=*/false) : json();
+}
+
+std::string first_line(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+void read_metrics(const json& metrics, CellResult& result) {
+  const double step = number_in(metrics, "step");
+  result.step = step >= 0 && step < 9e15 ? static_cast<int64_t>(step) : 0;
+  const double seconds = number_in(metrics, "seconds");
+  result.seconds = std::isfinite(seconds) ? seconds : 0;
+  const auto message = metrics.find("message");
+  if (message != metrics.end() && message->is_string()) result.message = message->get<std::string>();
+  const auto validation = metrics.find("validation");
+  if (validation == metrics.end() || !validation->is_object()) return;
+  result.samples = number_in(*validation, "samples");
+  for (const auto& [key, value] : validation->items()) {
+    if (value.is_number()) result.percent[key] = 100 * value.get<double>();
+  }
+}
+
+CellState state_of(const json& metrics, const CellResult& result) {
+  const auto found = metrics.find("status");
+  const auto status = found != metrics.end() && found->is_string() ? found->get<std::string>() : "";
+  if (status == "finished") return CellState::kFinished;
+  if (status == "diverged") return CellState::kDiverged;
+  const auto limit = plain_value(result.cell.settings, "max_steps");
+  const bool stopped = !limit.empty() && limit != "0" && result.step > 0 && std::to_string(result.step) == limit;
+  return stopped ? CellState::kStopped : CellState::kUnfinished;
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+std::string state_text(const CellResult& result) {
+  switch (result.state) {
+    case CellState::kMissing:
+      return "not run";
+    case CellState::kUnfinished:
+      return result.step > 0 ? fmt::format("unfinished (step {})", result.step) : "unfinished";
+    case CellState::kStopped:
+      return fmt::format("stopped at step {}", result.step);
+    case CellState::kFailed:
+      return "failed";
+    case CellState::kDiverged:
+      return "diverged";
+    case CellState::kFinished:
+      return "finished";
+  }
+  return "";
+}
+
+CellResult read_cell(const StudyFolder& folder, const StudyCell& cell) {
+  CellResult result;
+  result.cell = cell;
+  const auto path = folder.cell(cell.name);
+  const auto metrics = read_json(path / "metrics.json");
+  if (metrics.is_object()) {
+    read_metrics(metrics, result);
+    result.state = state_of(metrics, result);
+  } else if (std::filesystem::exists(path / "config.toml")) {
+    result.state = CellState::kUnfinished;
+  }
+  if (std::filesystem::exists(folder.failure(cell.name)) && result.state != CellState::kFinished) {
+    result.state = CellState::kFailed;
+    result.message = first_line(folder.failure(cell.name));
+  }
+  return result;
+}
+
+std::vector<const CellResult*> StudyResults::at(size_t row, size_t column) const {
+  std::vector<const CellResult*> out;
+  for (const auto& result : cells) {
+    if (result.cell.row == row && result.cell.column == column) out.push_back(&result);
+  }
+  return out;
+}
+
+size_t StudyResults::count(CellState state) const {
+  return static_cast<size_t>(
+      std::count_if(cells.begin(), cells.end(), [&](const CellResult& cell) { return cell.state == state; }));
+}
+
+StudyResults read_results(const StudyFolder& folder) {
+  StudyResults out{folder.read_definition(), folder.read_record(), {}};
+  for (const auto& cell : cells_of(out.study, out.study.scale(out.record.scale), out.record.seeds, out.record.given)) {
+    out.cells.push_back(read_cell(folder, cell));
+  }
+  return out;
+}
+
+CellSummary summarise(const StudyResults& results, const std::string& metric, size_t row, size_t column) {
+  CellSummary out;
+  for (const auto* result : results.at(row, column)) {
+    ++out.seeds;
+    const auto value = result->percent.find(metric);
+    if (result->state == CellState::kDiverged) ++out.diverged;
+    else if (result->state == CellState::kFailed) ++out.failed;
+    else if (result->state != CellState::kFinished || value == result->percent.end()) ++out.open;
+    else {
+      out.values.push_back(value->second);
+      if (!(out.samples <= result->samples)) out.samples = result->samples;
+    }
+  }
+  if (out.values.empty()) return out;
+  out.mean = mean_of(out.values);
+  if (out.values.size() < 2) return out;
+  double sum = 0;
+  for (const double value : out.values) sum += (value - out.mean) * (value - out.mean);
+  out.deviation = std::sqrt(sum / static_cast<double>(out.values.size() - 1));
+  return out;
+}
+
+std::string summary_text(const CellSummary& summary) {
+  std::string value;
+  if (!summary.values.empty()) {
+    value = fmt::format("{:.2f}", summary.mean);
+    if (summary.values.size() > 1) value += fmt::format(" ± {:.2f}", summary.deviation);
+  }
+  std::string rest;
+  const auto add = [&](size_t count, const char* word) {
+    if (count == 0) return;
+    rest += rest.empty() ? "" : ", ";
+    rest += summary.seeds == 1 ? word : fmt::format("{} of {} {}", count, summary.seeds, word);
+  };
+  add(summary.diverged, "diverged");
+  add(summary.failed, "failed");
+  add(summary.open, "open");
+  if (value.empty()) return rest.empty() || (summary.seeds == 1 && summary.open == 1) ? "–" : rest;
+  return rest.empty() ? value : value + " (" + rest + ")";
+}
+
+}  // namespace frn::report

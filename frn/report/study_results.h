@@ -1,0 +1,58 @@
+// What the cells of a study came to, read from their folders, and what seeds of a cell say together.
+#pragma once
+
+#include "frn/report/study_folder.h"
+
+namespace frn::report {
+
+enum class CellState : uint8_t {
+  kMissing,     // nobody started it
+  kUnfinished,  // under way, or killed
+  kStopped,     // ended by --max-steps
+  kFailed,      // its process ended with an error
+  kDiverged,
+  kFinished
+};
+
+struct CellResult {
+  StudyCell cell;
+  CellState state = CellState::kMissing;
+  int64_t step = 0;
+  double seconds = 0;
+  std::map<std::string, double> percent;  // by metric: the last validation's, also of a cell that was stopped
+  double samples = kMissing;              // images of that validation
+  std::string message;                    // why it failed or diverged
+};
+
+// "finished", "diverged", "failed", "stopped at step 5", "unfinished (step 5)", "not run".
+std::string state_text(const CellResult& result);
+
+CellResult read_cell(const StudyFolder& folder, const StudyCell& cell);
+
+struct StudyResults {
+  StudyDefinition study;
+  StudyRecord record;
+  std::vector<CellResult> cells;
+
+  // All seeds of a cell, in order.
+  std::vector<const CellResult*> at(size_t row, size_t column) const;
+  size_t count(CellState state) const;
+};
+
+// Throws frn::Error when the folder holds no study. Cells that are not there are missing, not errors.
+StudyResults read_results(const StudyFolder& folder);
+
+// The seeds of one cell together. Stopped and unfinished cells have no value: it would be that of another training.
+struct CellSummary {
+  std::vector<double> values;  // of finished seeds
+  size_t seeds = 0, diverged = 0, failed = 0, open = 0;  // open: missing, unfinished or stopped
+  double mean = kMissing;
+  double deviation = kMissing;  // of one seed, with n - 1; two values at least
+  double samples = kMissing;    // the smallest validation's
+};
+CellSummary summarise(const StudyResults& results, const std::string& metric, size_t row, size_t column);
+
+// "76.2", "76.2 ± 0.3", "diverged", "failed", "76.2 (1 of 3 diverged)", "–".
+std::string summary_text(const CellSummary& summary);
+
+}  // namespace frn::report
