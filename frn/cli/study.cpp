@@ -12,6 +12,7 @@
 #include "frn/cli/study_plan.h"
 #include "frn/cli/study_runner.h"
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 #include "frn/report/study_report.h"
 
 namespace frn::cli {
@@ -66,9 +67,12 @@ Settings given_settings(const Options& options, const StudyDefinition& study) {
   Settings out;
   for (const auto& text : options.set) set_from(text, out);
   const auto& scale = study.scale(options.scale);
-  if (!options.data.empty()) {
-    const bool short_name = options.data == "random" && !scale.random.empty();
-    out["data"] = report::quoted_value(short_name ? scale.random : options.data);
+  // A plan needs no files: the scale's generated images have the right size.
+  const bool only_planned = options.dry_run && options.data.empty() && !scale.settings.contains("data");
+  const auto data = only_planned ? "random" : options.data;
+  if (!data.empty()) {
+    const bool short_name = data == "random" && !scale.random.empty();
+    out["data"] = report::quoted_value(short_name ? scale.random : data);
   }
   if (options.threads >= 0) out["threads"] = std::to_string(options.threads);
   out["max_steps"] = std::to_string(options.max_steps);  // also 0, so that a trial can go on to its end

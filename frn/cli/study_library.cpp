@@ -9,9 +9,9 @@
 #include <iterator>
 #include <sstream>
 
-#include "frn/cli/study_texts.h"
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "study_texts.h"
 
 namespace frn::cli {
 namespace {

@@ -9,9 +9,11 @@
 
 #include "frn/cli/commands.h"
 #include "frn/cli/environment.h"
+#include "frn/cli/launch.h"
 #include "frn/cli/progress.h"
 #include "frn/cli/train_options.h"
 #include "frn/core/error.h"
+#include "frn/dist/environment.h"
 #include "frn/train/trainer.h"
 
 namespace frn::cli {
@@ -46,6 +48,7 @@ struct Options {
   TrainOptions settings;
   std::string out;
   bool resume = false;
+  int64_t processes = 1;
 };
 
 // What the run prints while it goes.
@@ -127,25 +130,48 @@ void print_end(const RunFolder& folder, const Outcome& outcome) {
              clock_text(outcome.seconds), folder.path.string());
 }
 
-void run(const Options& options) {
-  const RunFolder folder{options.out};
-  TrainConfig config;
-  if (options.resume && folder.holds_run()) {
-    config = options.settings.resolve_resumed(folder);
-  } else if (options.resume) {
-    throw Error("train", options.out + " holds no run to resume: there is no config.toml; leave --resume out");
-  } else {
-    config = options.settings.resolve();
-    data::open_dataset(data::parse_data_name(config.data), data::Split::kTrain);  // before a folder is made
-    find_model(config.model);
-    NormActSpec::parse(config.norm);
-    folder.start(config);
+// Rank 0's part: settings that are checked, in a folder that holds them. torchrun's restarts resume by themselves.
+TrainConfig open_folder(const Options& options, const RunFolder& folder, const dist::Place& place) {
+  if (options.resume || place.restarts > 0) {
+    if (folder.holds_run()) return options.settings.resolve_resumed(folder);
+    if (options.resume) {
+      throw Error("train", options.out + " holds no run to resume: there is no config.toml; leave --resume out");
+    }
   }
+  auto config = options.settings.resolve();
+  // A process is a device, unless it is told to be several.
+  if (config.devices == 1) config.devices = place.world;
+  data::open_dataset(data::parse_data_name(config.data), data::Split::kTrain);  // before a folder is made
+  find_model(config.model);
+  NormActSpec::parse(config.norm);
+  folder.start(config);
+  return config;
+}
+
+// The processor's threads are shared by the processes of this machine, unless told otherwise.
+void set_threads(const TrainConfig& config) {
   if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
+}
+
+void run(const Options& options) {
+  if (options.processes > 1) throw CLI::RuntimeError(launch_processes(options.processes));
+  const RunFolder folder{options.out};
+  const auto place = dist::read_place();
+  const auto group = place.world == 1 ? dist::make_single_group()
+                                      : dist::make_gloo_group(place, std::chrono::milliseconds(static_cast<int64_t>(
+                                                                         1000 * options.settings.timeout())));
+  TrainConfig config;
+  if (group->is_first()) config = open_folder(options, folder, place);
+  if (group->world() > 1) {
+    const auto text = group->broadcast_text(train::to_toml(config));
+    if (!group->is_first()) train::read_toml_text(config, text, "rank 0's settings");
+  }
+  set_threads(config);
   if (config.autocast == "bfloat16") avoid_broken_bfloat16();
   catch_signals();
   Display display(config);
-  const auto outcome = train::train(folder, config, display.events(), stop);
+  const auto outcome = train::train(folder, config, display.events(), stop, group);
+  if (!group->is_first()) throw CLI::RuntimeError(outcome.status == Status::kDiverged ? kExitDiverged : 0);
   if (outcome.status == Status::kDiverged) {
     fmt::print(stderr, "frn: [train] {}\n", outcome.message);
     throw CLI::RuntimeError(kExitDiverged);
@@ -163,6 +189,9 @@ void add_train(CLI::App& program) {
   auto options = std::make_shared<Options>();
   auto* train = program.add_subcommand("train", "Train a network");
   train->add_option("--out", options->out, "The run's folder")->required();
+  train->add_option("--processes", options->processes, "Start so many processes on this machine, a device each or several")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   train->add_flag("--resume", options->resume, "Go on with the run in --out from its newest whole checkpoint");
   options->settings.add_to(*train);
   train->callback([options] { run(*options); });

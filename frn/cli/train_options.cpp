@@ -62,6 +62,13 @@ void TrainOptions::apply_given(train::TrainConfig& config) const {
   }
 }
 
+double TrainOptions::timeout() const {
+  train::TrainConfig config;
+  if (!file_.empty()) train::read_toml(config, file_);
+  apply_given(config);
+  return config.timeout;
+}
+
 train::TrainConfig TrainOptions::resolve() const {
   train::TrainConfig config;
   if (!file_.empty()) train::read_toml(config, file_);

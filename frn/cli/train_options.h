@@ -14,6 +14,9 @@ class TrainOptions {
  public:
   void add_to(CLI::App& command);
 
+  // Before the folder's settings are known: what the command line or --config say.
+  double timeout() const;
+
   // Defaults, then --config, then the command line.
   train::TrainConfig resolve() const;
   // The folder's config.toml with those options changed that a resumed run may change. Throws frn::Error for another

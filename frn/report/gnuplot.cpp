@@ -48,6 +48,22 @@ std::string range_of(const LineChart& chart, std::vector<double> Curve::*values,
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : "NaN"; }
 
+std::string list_of(const std::vector<double>& values) {
+  std::string out;
+  for (const double value : values) out += (out.empty() ? "" : ", ") + number(value);
+  return out;
+}
+
+// The same curves once more, small, over the chart.
+std::string inset_of(const Inset& inset, const std::string& plot) {
+  return fmt::format(
+      "set origin 0.42,0.2\nset size 0.5,0.42\nunset key\nunset title\nunset xlabel\nunset ylabel\n"
+      "set object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#ffffff' fillstyle solid noborder\n"
+      "set xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\nset border 15\nset tics font ',11'\n"
+      "set ytics autofreq\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\n{}unset multiplot\n",
+      inset.x_low, inset.x_high, inset.y_low, inset.y_high, plot);
+}
+
 std::string settings_of(const LineChart& chart, const std::filesystem::path& svg) {
   std::string s =
       fmt::format("set terminal svg size {},{} font 'Helvetica,14' background '#ffffff'\n", chart.width, chart.height);
@@ -58,6 +74,7 @@ std::string settings_of(const LineChart& chart, const std::filesystem::path& svg
   s += "set xrange " + range_of(chart, &Curve::x, std::nullopt, std::nullopt) + "\n";
   s += "set yrange " + range_of(chart, &Curve::y, chart.y_min, chart.y_max) + "\n";
   if (chart.y_log) s += "set logscale y\nset format y '%g'\n";
+  if (!chart.x_ticks.empty()) s += "set logscale x 2\nset xtics (" + list_of(chart.x_ticks) + ")\n";
   const bool above = chart.legend == Legend::kAbove;
   s += fmt::format("set key {} noenhanced\n",
                    above ? "outside top left horizontal Left reverse samplen 2" : "outside right center");
@@ -79,7 +96,9 @@ std::string script_of(const LineChart& chart, const std::filesystem::path& svg) 
                         curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines", kColours[i % kColours.size()],
                         quoted(curve.title));
   }
-  return settings_of(chart, svg) + data + "plot " + plot + "\n";
+  plot = "plot " + plot + "\n";
+  if (!chart.inset) return settings_of(chart, svg) + data + plot;
+  return settings_of(chart, svg) + data + "set multiplot\n" + plot + inset_of(*chart.inset, plot);
 }
 
 std::filesystem::path beside(const std::filesystem::path& path) {

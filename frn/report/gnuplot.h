@@ -19,6 +19,11 @@ struct Curve {
 
 enum class Legend : uint8_t { kRight, kAbove };  // beside the chart, or in a line over it: for narrow places
 
+// A part of the chart, enlarged, in its lower right.
+struct Inset {
+  double x_low = 0, x_high = 0, y_low = 0, y_high = 0;
+};
+
 struct LineChart {
   std::string title;  // may be empty
   std::string x_label;
@@ -27,6 +32,8 @@ struct LineChart {
   std::optional<double> y_min = std::nullopt;  // none: as the curves need
   std::optional<double> y_max = std::nullopt;
   bool y_log = false;
+  std::vector<double> x_ticks = {};  // on a logarithmic axis of base 2, as batch sizes are; empty: linear
+  std::optional<Inset> inset = std::nullopt;
   Legend legend = Legend::kRight;
   int width = 720;  // in pixels, to which the size of the letters relates
   int height = 480;

@@ -9,9 +9,11 @@ namespace {
 
 // One column on a phone, two on a laptop. Colours follow the reader's choice of light or dark.
 constexpr std::string_view kStyle = R"(
-:root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --line: #dde1e5; --paper: #fff; --bar: #d5e6f3; }
+:root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --line: #dde1e5; --paper: #fff; --bar: #d5e6f3;
+  --good: #1a7f4b; --bad: #b3261e; --open: #8a6100; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e8ea; --soft: #a0a7ae; --line: #363b41; --paper: #16181b; --bar: #1f4560; }
+  :root { --ink: #e6e8ea; --soft: #a0a7ae; --line: #363b41; --paper: #16181b; --bar: #1f4560;
+    --good: #5fd39a; --bad: #ff8a80; --open: #e6b450; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 72rem; padding: 2rem 1.25rem; color: var(--ink); background: var(--paper);
@@ -27,6 +29,17 @@ th { color: var(--soft); font-weight: 600; }
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th:last-child, td:last-child { padding-right: .25rem; }
 td.share { min-width: 10rem; background: linear-gradient(var(--bar), var(--bar)) no-repeat left 1rem top 50%; }
+tr.inner td { padding-bottom: 0; border-bottom: 0; }
+.wide + .wide { margin-top: 1.5rem; }
+.strong { font-weight: 600; }
+.soft { color: var(--soft); }
+.good { color: var(--good); }
+.bad { color: var(--bad); }
+.open { color: var(--open); }
+ul.judged { margin: 0; padding: 0; list-style: none; }
+ul.judged li { padding: .6rem 0; border-bottom: 1px solid var(--line); }
+ul.judged strong { display: block; font-size: .88rem; }
+ul.judged small { display: block; color: var(--soft); font-size: .88rem; }
 dl { margin: 0; columns: 20rem; column-gap: 2.5rem; font-size: .95rem; }
 dl div { display: flex; justify-content: space-between; gap: 1rem; padding: .3rem 0; break-inside: avoid;
   border-bottom: 1px solid var(--line); }
@@ -47,6 +60,7 @@ footer { margin-top: 3rem; padding-top: .75rem; color: var(--soft); font-size: .
   table { font-size: .82rem; }
   th, td { padding-right: .5rem; }
   td.share { min-width: 7.5rem; }
+  .wide th:first-child, .wide td:first-child { position: sticky; left: 0; background: var(--paper); }
 }
 )";
 
@@ -57,6 +71,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 std::string cell(const Cell& cell, const Column& column) {
   std::string classes = column.numbers ? "number" : "";
+  if (!cell.tone.empty()) classes += (classes.empty() ? "" : " ") + escape(cell.tone);
   std::string style;
   if (cell.share) {
     classes += " share";
@@ -100,12 +115,22 @@ std::string table(const Table& table) {
     out += fmt::format("<th scope=\"col\"{}>{}</th>", column.numbers ? " class=\"number\"" : "", escape(column.title));
   }
   out += "</tr></thead>\n<tbody>\n";
-  for (const auto& row : table.rows) {
-    out += "<tr>";
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
+    out += (r + 1) % table.together == 0 ? "<tr>" : "<tr class=\"inner\">";
     for (size_t i = 0; i < row.size() && i < table.columns.size(); ++i) out += cell(row[i], table.columns[i]);
     out += "</tr>\n";
   }
   return out + "</tbody></table></div>\n";
+}
+
+std::string judgements(const std::vector<Judged>& entries) {
+  std::string out = "<ul class=\"judged\">\n";
+  for (const auto& entry : entries) {
+    out += fmt::format("<li><strong class=\"{}\">{}</strong> {}<small>{}</small></li>\n", escape(entry.tone),
+                       escape(entry.verdict), escape(entry.sentence), escape(entry.grounds));
+  }
+  return out + "</ul>\n";
 }
 
 std::string properties(const std::vector<std::pair<std::string, std::string>>& entries) {

@@ -24,17 +24,31 @@ struct Cell {
   // NOLINTNEXTLINE(google-explicit-constructor)
   Cell(const char* text) : text(text) {}
 
+  // How it stands: soft (beside the matter), strong, good, bad, open.
+  Cell&& in(std::string_view tone) && {
+    this->tone = tone;
+    return std::move(*this);
+  }
+
   std::string text;
+  std::string tone;
   std::optional<double> share;  // between 0 and 1: drawn as a bar beside the text
 };
 
 struct Table {
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
+  size_t together = 1;  // so many rows are one thing: lines stand between things only
 };
 
 // A table too wide for the screen scrolls by itself; the page does not.
 std::string table(const Table& table);
+
+// Sentences that were judged: the verdict before each, its grounds below it.
+struct Judged {
+  std::string verdict, tone, sentence, grounds;
+};
+std::string judgements(const std::vector<Judged>& entries);
 
 // Names and values, in as many columns as there is room for.
 std::string properties(const std::vector<std::pair<std::string, std::string>>& entries);

@@ -111,12 +111,7 @@ class Judge {
   JudgedClaim run() const {
     std::vector<Judgement> parts;
     if (!claim_.higher.empty()) compare_all(parts);
-    const auto close = cells(claim_.close);
-    for (size_t i = 0; i < close.size(); ++i) {
-      for (size_t j = i + 1; j < close.size(); ++j) {
-        parts.push_back(close_by(named(close[i]), named(close[j]), claim_.within));
-      }
-    }
+    compare_close(parts);
     for (const auto& cell : cells(claim_.diverges)) parts.push_back(diverges(named(cell)));
     return together(parts);
   }
@@ -165,6 +160,19 @@ class Judge {
       for (const auto& b : lower) {
         if (a.column != b.column && !(a.given && b.given)) continue;
         parts.push_back(higher(named(a), named(b), claim_.by));
+      }
+    }
+  }
+
+  // One row: its columns among each other. More rows: within each column.
+  void compare_close(std::vector<Judgement>& parts) const {
+    const auto close = cells(claim_.close);
+    for (size_t i = 0; i < close.size(); ++i) {
+      for (size_t j = i + 1; j < close.size(); ++j) {
+        const auto& [a, b] = std::pair(close[i], close[j]);
+        const bool along_a_row = claim_.close.size() == 1;
+        if (!along_a_row && a.column != b.column && !(a.given && b.given)) continue;
+        parts.push_back(close_by(named(a), named(b), claim_.within));
       }
     }
   }

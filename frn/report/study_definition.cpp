@@ -189,13 +189,14 @@ void read_published(Reader& from, StudyDefinition& study) {
 
 void read_scales(Reader& from, StudyDefinition& study) {
   from.named("scale", [&](const std::string& name, Reader& table) {
-    StudyScale scale{name, table.text("about"), table.text("needs_data"), table.text("random"), {}, {}, {}, {}};
+    StudyScale scale{name, table.text("about"), table.text("needs_data"), table.text("random"), {}, {}, {}, {}, {}};
     table.named("row", [&](const std::string& row, Reader& settings) {
       must_be_known(settings, row, study.rows, "row");
       scale.rows[row] = settings.rest();
     });
     table.named("column", [&](const std::string& column, Reader& settings) {
       must_be_known(settings, column, study.columns, "column");
+      if (auto title = settings.text("title"); !title.empty()) scale.titles[column] = std::move(title);
       scale.columns[column] = settings.rest();
     });
     table.named("cell", [&](const std::string& cell, Reader& settings) {

@@ -14,7 +14,7 @@ namespace frn::report {
 using Settings = std::map<std::string, std::string>;
 
 struct Metric {
-  std::string key;  // in metrics.json under "validation", as a fraction
+  std::string key;  // in metrics.json under "validation" (or "train", as "train.KEY"), as a fraction
   std::string title;
 };
 
@@ -32,6 +32,7 @@ struct StudyScale {
   std::string random;      // what `--data random` stands for: "random:299x3x1000"
   Settings settings;
   std::map<std::string, Settings> rows, columns, cells;  // on top, by name
+  std::map<std::string, std::string> titles;             // of columns whose cells are others than the paper's
 };
 
 struct PublishedValue {
@@ -46,7 +47,8 @@ struct StudyClaim {
   std::string metric;
   std::vector<std::string> columns;
   // One of these is given. Every cell of `higher` is above those of `lower` in its column (or that are named) by more
-  // than `by` points; all cells of `close` lie within `within` points; those of `diverges` diverge.
+  // than `by` points; the cells of `close` lie within `within` points of each other (of one row all of them, of more
+  // rows those of a column); those of `diverges` diverge.
   std::vector<std::string> higher, lower, close, diverges;
   double by = 0;
   double within = 0;

@@ -29,6 +29,15 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
+// Shares as percents; those of training with "train." before them.
+void read_shares(const json& metrics, const char* part, const std::string& prefix, CellResult& result) {
+  const auto found = metrics.find(part);
+  if (found == metrics.end() || !found->is_object()) return;
+  for (const auto& [key, value] : found->items()) {
+    if (value.is_number()) result.percent[prefix + key] = 100 * value.get<double>();
+  }
+}
+
 void read_metrics(const json& metrics, CellResult& result) {
   const double step = number_in(metrics, "step");
   result.step = step >= 0 && step < 9e15 ? static_cast<int64_t>(step) : 0;
@@ -36,12 +45,10 @@ void read_metrics(const json& metrics, CellResult& result) {
   result.seconds = std::isfinite(seconds) ? seconds : 0;
   const auto message = metrics.find("message");
   if (message != metrics.end() && message->is_string()) result.message = message->get<std::string>();
+  read_shares(metrics, "validation", "", result);
+  read_shares(metrics, "train", "train.", result);
   const auto validation = metrics.find("validation");
-  if (validation == metrics.end() || !validation->is_object()) return;
-  result.samples = number_in(*validation, "samples");
-  for (const auto& [key, value] : validation->items()) {
-    if (value.is_number()) result.percent[key] = 100 * value.get<double>();
-  }
+  if (validation != metrics.end() && validation->is_object()) result.samples = number_in(*validation, "samples");
 }
 
 CellState state_of(const json& metrics, const CellResult& result) {
@@ -113,7 +120,12 @@ size_t StudyResults::count(CellState state) const {
 
 StudyResults read_results(const StudyFolder& folder) {
   StudyResults out{folder.read_definition(), folder.read_record(), {}};
-  for (const auto& cell : cells_of(out.study, out.study.scale(out.record.scale), out.record.seeds, out.record.given)) {
+  const auto& scale = out.study.scale(out.record.scale);
+  for (auto& column : out.study.columns) {
+    const auto other = scale.titles.find(column.name);
+    if (other != scale.titles.end()) column.title += " / " + other->second;
+  }
+  for (const auto& cell : cells_of(out.study, scale, out.record.seeds, out.record.given)) {
     out.cells.push_back(read_cell(folder, cell));
   }
   return out;

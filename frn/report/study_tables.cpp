@@ -42,7 +42,9 @@ std::string markdown_table(Grid grid) {
     out += "\n";
     if (r > 0) continue;
     out += "|";
-    for (size_t i = 0; i < widths.size(); ++i) out += std::string(i < 2 ? 1 : 0, ' ') + std::string(widths[i] + (i < 2 ? 0 : 1), '-') + (i < 2 ? " |" : ": |");
+    for (size_t i = 0; i < widths.size(); ++i) {
+      out += i < 2 ? " " + std::string(widths[i], '-') + " |" : " " + std::string(widths[i] - 1, '-') + ": |";
+    }
     out += "\n";
   }
   return out;

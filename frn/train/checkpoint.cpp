@@ -109,6 +109,16 @@ NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
 
 }  // namespace
 
+std::string to_text(const TrainState& state) { return to_json(state).dump(); }
+
+TrainState state_from_text(const std::string& text) {
+  try {
+    return state_from(json::parse(text));
+  } catch (const json::exception& error) {
+    throw Error("checkpoint", std::string("a state must be what to_text writes: ") + error.what());
+  }
+}
+
 CheckpointFolder::CheckpointFolder(fs::path folder, int64_t kept) : folder_(std::move(folder)), kept_(kept) {}
 
 fs::path CheckpointFolder::path_of(int64_t step) const { return folder_ / (std::string(kPrefix) + std::to_string(step)); }

@@ -35,6 +35,11 @@ struct TrainState {
   double seconds = 0;  // spent on training
 };
 
+// As JSON, for a file or for other ranks.
+std::string to_text(const TrainState& state);
+// Throws frn::Error for what to_text did not write.
+TrainState state_from_text(const std::string& text);
+
 struct Checkpoint {
   TrainState state;
   NamedTensors model;

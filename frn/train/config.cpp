@@ -67,6 +67,7 @@ void check_numbers(const TrainConfig& config) {
        "from 0 to below 1, or -1 for the model's own", config.dropout);
   must(std::isfinite(config.clip_gradient_norm) && config.clip_gradient_norm >= 0, "clip_gradient_norm",
        "0 (off) or more", config.clip_gradient_norm);
+  must(config.timeout >= 1 && config.timeout <= 1e6, "timeout", "from 1 to 1e6 seconds", config.timeout);
   must(config.ema_decay >= 0 && config.ema_decay < 1, "ema_decay", "from 0 (off) to below 1", config.ema_decay);
   must(config.lr_drop_factor > 0 && config.lr_drop_factor <= 1, "lr_drop_factor", "above 0 and at most 1",
        config.lr_drop_factor);
@@ -119,6 +120,7 @@ std::vector<Setting> settings_of(TrainConfig& c) {
       {"checkpoint_every", "steps between checkpoints; 0: an epoch", &c.checkpoint_every, kFree},
       {"checkpoints_kept", "the last so many are kept", &c.checkpoints_kept, kFree},
       {"broken_limit", "unreadable images that end a run when there are more", &c.broken_limit, kFree},
+      {"timeout", "seconds a process waits for the others before it names who does not answer", &c.timeout, kFree},
   };
 }
 

@@ -58,6 +58,7 @@ struct TrainConfig {
   int64_t checkpoint_every = 0;  // 0: every epoch
   int64_t checkpoints_kept = 3;
   int64_t broken_limit = 100;
+  double timeout = 600;  // seconds
 
   int64_t batch_global() const { return batch_per_device * devices * accumulate; }
   double lr_peak() const;  // lr_base*batch_global/256 (section 4.1)
@@ -82,6 +83,8 @@ void check(const TrainConfig& config);
 // Reads keys into the config. Throws frn::Error for a file that is not TOML, an unknown key (with the nearest known
 // one) or a value of another type.
 void read_toml(TrainConfig& config, const std::filesystem::path& path);
+// The same from a text that `source` names in messages.
+void read_toml_text(TrainConfig& config, const std::string& text, const std::string& source);
 // Every setting, so that the run can be repeated from it.
 std::string to_toml(const TrainConfig& config);
 

@@ -3,6 +3,8 @@
 #include <toml++/toml.h>
 
 #include <cmath>
+#include <fstream>
+#include <iterator>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
@@ -80,20 +82,26 @@ struct TypeName {
   const char* operator()(const std::vector<double>*) const { return "a list of numbers"; }
 };
 
-toml::table parse(const std::filesystem::path& path) {
-  if (!std::filesystem::is_regular_file(path)) throw Error("config", path.string() + ": there is no such file");
+toml::table parse(const std::string& text, const std::string& source) {
   try {
-    return toml::parse_file(path.string());
+    return toml::parse(text);
   } catch (const toml::parse_error& error) {
-    throw Error("config", fmt::format("{}: line {}: {}", path.string(), error.source().begin.line,
-                                      error.description()));
+    throw Error("config", fmt::format("{}: line {}: {}", source, error.source().begin.line, error.description()));
   }
 }
 
 }  // namespace
 
 void read_toml(TrainConfig& config, const std::filesystem::path& path) {
-  const auto table = parse(path);
+  std::ifstream file(path, std::ios::binary);
+  if (!file || !std::filesystem::is_regular_file(path)) {
+    throw Error("config", path.string() + ": there is no such file");
+  }
+  read_toml_text(config, {std::istreambuf_iterator<char>(file), {}}, path.string());
+}
+
+void read_toml_text(TrainConfig& config, const std::string& text, const std::string& source) {
+  const auto table = parse(text, source);
   const auto settings = settings_of(config);
   std::vector<std::string_view> known;
   for (const auto& setting : settings) known.push_back(setting.key);
@@ -101,11 +109,11 @@ void read_toml(TrainConfig& config, const std::filesystem::path& path) {
     const std::string_view name = key.str();
     const auto setting = std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.key == name; });
     if (setting == settings.end()) {
-      throw Error("config", fmt::format("{}: unknown key '{}'{}; known: {}", path.string(), name,
+      throw Error("config", fmt::format("{}: unknown key '{}'{}; known: {}", source, name,
                                         suggestion(name, known), join(known)));
     }
     if (!std::visit(FromNode{node}, setting->value)) {
-      throw Error("config", fmt::format("{}: {} must be {}", path.string(), name,
+      throw Error("config", fmt::format("{}: {} must be {}", source, name,
                                         std::visit(TypeName{}, setting->value)));
     }
   }

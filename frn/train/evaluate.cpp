@@ -1,6 +1,9 @@
 #include "frn/train/evaluate.h"
 
+#include <ATen/ops/tensor.h>
 #include <torch/types.h>
+
+#include <cmath>
 
 #include "frn/losses/cross_entropy.h"
 #include "frn/train/step.h"
@@ -21,6 +24,17 @@ class EvalMode {
   bool training_;
 };
 
+// Over all ranks, in double: counts stay whole numbers.
+void add_up(dist::Group& group, double& loss_sum, TopK& score) {
+  const auto sums = at::tensor({loss_sum, static_cast<double>(score.samples), static_cast<double>(score.first),
+                                static_cast<double>(score.first_five)},
+                               at::kDouble);
+  group.all_reduce(sums);
+  const double* const values = sums.const_data_ptr<double>();
+  loss_sum = values[0];
+  score = {.samples = std::llround(values[1]), .first = std::llround(values[2]), .first_five = std::llround(values[3])};
+}
+
 }  // namespace
 
 Evaluation evaluate(Model& model, const std::shared_ptr<const data::Dataset>& dataset, const data::Pipeline& pipeline,
@@ -31,7 +45,10 @@ Evaluation evaluate(Model& model, const std::shared_ptr<const data::Dataset>& da
                                 .batch_global = options.images_at_once,
                                 .shuffle = false,
                                 .keep_last = true,
-                                .epochs = 1});
+                                .epochs = 1,
+                                .rank = options.group ? options.group->rank() : 0,
+                                .world = options.group ? options.group->world() : 1,
+                                .whole_batches = true});
   data::Loader loader(dataset, pipeline, order,
                       {.workers = options.workers,
                        .channels_last = options.channels_last,
@@ -49,6 +66,7 @@ Evaluation evaluate(Model& model, const std::shared_ptr<const data::Dataset>& da
     for (auto& sample : loader.newly_broken()) result.broken.push_back(std::move(sample));
     if (options.progress) options.progress(result.score.samples);
   }
+  if (options.group) add_up(*options.group, loss_sum, result.score);
   if (result.score.samples > 0) result.loss = loss_sum / static_cast<double>(result.score.samples);
   return result;
 }

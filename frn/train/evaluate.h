@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "frn/data/loader.h"
+#include "frn/dist/group.h"
 #include "frn/metrics/top_k.h"
 #include "frn/models/model.h"
 
@@ -13,7 +14,7 @@ namespace frn::train {
 struct Evaluation {
   double loss = 0;  // the mean, without label smoothing
   TopK score;
-  std::vector<data::BrokenSample> broken;  // samples that could not be read, and do not count
+  std::vector<data::BrokenSample> broken;  // this rank's samples that could not be read, and do not count
 };
 
 struct EvaluateOptions {
@@ -22,6 +23,7 @@ struct EvaluateOptions {
   bool channels_last = false;
   bool bfloat16 = false;
   int64_t broken_limit = 100;
+  std::shared_ptr<dist::Group> group = nullptr;  // ranks take turns at batches, and all get the whole set's result
   // Called after every batch with the samples done so far.
   std::function<void(int64_t)> progress = nullptr;
 };

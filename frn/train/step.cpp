@@ -51,34 +51,41 @@ at::Tensor loss_of(const Model& model, const ModelOutput& output, const at::Tens
 
 Step::Step(std::shared_ptr<Model> model, const StepOptions& options) : model_(std::move(model)), options_(options) {}
 
-void Step::run_piece(const at::Tensor& images, const at::Tensor& labels, int64_t devices, bool with_device_0,
-                     double weight, StepResult& result) {
-  if (devices != devices_set_) set_virtual_devices(*model_, devices_set_ = devices);
-  if (with_device_0 != tracking_set_) set_tracks_statistics(*model_, tracking_set_ = with_device_0);
+bool Step::goes_on(const StepResult& result) const { return options_.always_backward || std::isfinite(result.loss); }
+
+void Step::run_piece(const at::Tensor& images, const at::Tensor& labels, const Piece& piece, StepResult& result) {
+  if (piece.devices != devices_set_) set_virtual_devices(*model_, devices_set_ = piece.devices);
+  if (piece.with_device_0 != tracking_set_) set_tracks_statistics(*model_, tracking_set_ = piece.with_device_0);
   const auto output = forward(*model_, images, options_.bfloat16);
   auto loss = loss_of(*model_, output, labels, options_.label_smoothing);
-  result.loss += loss.item<double>() * weight;
-  if (!std::isfinite(result.loss)) return;
+  result.loss += loss.item<double>() * piece.weight;
+  if (!goes_on(result)) return;
   result.score.add(output.logits, labels);
-  if (weight != 1) loss = loss * weight;
+  if (piece.weight != 1) loss = loss * piece.weight;
+  if (piece.last && options_.before_last) options_.before_last();
   loss.backward();
 }
 
 // Whole devices at a time. The piece with device 0 comes last: it changes the running statistics, and no other piece
 // may see that (batch renormalisation reads them).
-void Step::run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, StepResult& result) {
+void Step::run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, bool last,
+                           StepResult& result) {
   const int64_t count = images.size(0);
   const int64_t per_device = count / options_.devices;
   const int64_t at_once = options_.images_at_once == 0 ? count : options_.images_at_once;
   const int64_t devices_at_once = std::clamp<int64_t>(at_once / per_device, 1, options_.devices);
   const int64_t pieces = (options_.devices + devices_at_once - 1) / devices_at_once;
-  for (int64_t piece = pieces; piece-- > 0 && std::isfinite(result.loss);) {
+  for (int64_t piece = pieces; piece-- > 0 && goes_on(result);) {
     const int64_t first = piece * devices_at_once;
     const int64_t devices = std::min(devices_at_once, options_.devices - first);
     const int64_t begin = first * per_device;
     const int64_t length = devices * per_device;
-    run_piece(images.narrow(0, begin, length), labels.narrow(0, begin, length), devices, piece == 0,
-              static_cast<double>(length) / static_cast<double>(batch), result);
+    run_piece(images.narrow(0, begin, length), labels.narrow(0, begin, length),
+              {.devices = devices,
+               .with_device_0 = piece == 0 && options_.holds_device_0,
+               .last = last && piece == 0,
+               .weight = static_cast<double>(length) / static_cast<double>(batch)},
+              result);
   }
 }
 
@@ -90,9 +97,10 @@ StepResult Step::run(const at::Tensor& images, const at::Tensor& labels) {
   }
   StepResult result;
   const int64_t micro_batch = options_.batch_per_device * options_.devices;
-  for (int64_t begin = 0; begin < batch && std::isfinite(result.loss); begin += micro_batch) {
+  for (int64_t begin = 0; begin < batch && goes_on(result); begin += micro_batch) {
     const int64_t length = std::min(micro_batch, batch - begin);
-    run_micro_batch(images.narrow(0, begin, length), labels.narrow(0, begin, length), batch, result);
+    run_micro_batch(images.narrow(0, begin, length), labels.narrow(0, begin, length), batch,
+                    /*last=*/begin + length == batch, result);
   }
   return result;
 }

@@ -2,6 +2,7 @@
 // allows.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "frn/metrics/top_k.h"
@@ -9,16 +10,23 @@
 
 namespace frn::train {
 
+// Called before the backward pass whose end completes the gradient of a batch.
+using BeforeLast = std::function<void()>;
+
 struct StepOptions {
   int64_t batch_per_device = 32;
-  int64_t devices = 1;         // virtual ones; batch methods take their statistics on each
+  int64_t devices = 1;         // virtual ones of this process; batch methods take their statistics on each
   int64_t images_at_once = 0;  // 0: a whole micro-batch (batch_per_device*devices) goes through the network at once
   double label_smoothing = 0;
   bool bfloat16 = false;       // autocast
+  BeforeLast before_last = nullptr;
+  // Goes on with backward although the loss is not finite: other ranks wait for this one's gradients.
+  bool always_backward = false;
+  bool holds_device_0 = true;  // whose statistics the running ones follow
 };
 
 struct StepResult {
-  double loss = 0;  // the mean over the batch; not finite: the gradients are not complete
+  double loss = 0;  // the mean over the batch; not finite: the gradients are not complete, or not finite either
   TopK score;
 };
 
@@ -28,14 +36,19 @@ class Step {
 
   // Adds the gradient of the batch's mean loss to the parameters' gradients. A batch of more than
   // batch_per_device*devices images is taken as several micro-batches (gradient accumulation); its size is a multiple
-  // of the devices. Stops at the first piece whose loss is not finite.
+  // of the devices. Stops at the first piece whose loss is not finite, unless told to go on.
   StepResult run(const at::Tensor& images, const at::Tensor& labels);
 
  private:
-  // Images [begin, end) as `devices` devices; `weight` is the piece's share of the batch.
-  void run_piece(const at::Tensor& images, const at::Tensor& labels, int64_t devices, bool with_device_0, double weight,
-                 StepResult& result);
-  void run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, StepResult& result);
+  struct Piece {
+    int64_t devices;
+    bool with_device_0;
+    bool last;      // of the batch
+    double weight;  // its share of the batch
+  };
+  void run_piece(const at::Tensor& images, const at::Tensor& labels, const Piece& piece, StepResult& result);
+  void run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, bool last, StepResult& result);
+  bool goes_on(const StepResult& result) const;
 
   std::shared_ptr<Model> model_;
   StepOptions options_;

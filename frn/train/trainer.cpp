@@ -1,6 +1,7 @@
 #include "frn/train/trainer.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
 #include <chrono>
@@ -29,24 +30,31 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-data::OrderOptions order_options(const TrainConfig& config, int64_t samples) {
+data::OrderOptions order_options(const TrainConfig& config, int64_t samples, const dist::Group& group) {
   return {.samples = samples,
           .batch_global = config.batch_global(),
           .seed = static_cast<uint64_t>(config.seed),
           .shuffle = true,
           .keep_last = config.last_batch == "keep",
-          .divisor = config.devices};
+          .divisor = config.devices,
+          .rank = group.rank(),
+          .world = group.world(),
+          .micro_batches = config.accumulate};
 }
 
 int64_t or_else(int64_t value, int64_t otherwise) { return value > 0 ? value : std::max<int64_t>(1, otherwise); }
 
 class Trainer {
  public:
-  Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events);
+  Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
+          std::shared_ptr<dist::Group> group);
 
   Outcome run(const std::atomic<bool>& stop);
 
  private:
+  StepOptions step_options();
+  // Rank 0's newest checkpoint, or its fresh weights, on all ranks.
+  void start_alike();
   void load(const CheckpointFolder::Found& found);
   void check_same_data(const TrainState& saved) const;
   bool finished() const { return state_.step >= plan_.steps; }
@@ -56,8 +64,11 @@ class Trainer {
     return static_cast<double>(state_.step) / static_cast<double>(plan_.batches_per_epoch);
   }
 
-  // Gives false when the loss is not finite.
+  // Gives false when the loss is not finite on some rank.
   bool update(const data::Batch& batch);
+  StepResult gradient(const data::Batch& batch);
+  // Over all ranks: loss and score of the batch, and whether one of them was asked to stop.
+  void add_up(StepResult& result);
   double clip_gradients(bool wants_norm);
   void after_update(const data::Batch& batch);
   void log_training();
@@ -70,6 +81,7 @@ class Trainer {
   TrainConfig config_;
   TrainerEvents events_;
   RunFolder folder_;
+  std::shared_ptr<dist::Group> group_;
   data::DataName data_;
   std::shared_ptr<const data::Dataset> training_set_, validation_set_;
   data::BatchOrder order_;
@@ -77,9 +89,13 @@ class Trainer {
   std::shared_ptr<Model> model_;
   Sgd sgd_;
   std::optional<MovingAverage> average_;
+  std::unique_ptr<dist::Reducer> reducer_;
+  std::vector<at::Tensor> statistics_;  // buffers that training changes
   Step step_;
   CheckpointFolder checkpoints_;
-  std::optional<Records> records_;
+  std::optional<Records> records_;  // rank 0's
+  const std::atomic<bool>* stop_ = nullptr;
+  bool stops_ = false;  // all ranks agreed to
 
   TrainState state_;
   bool bfloat16_, channels_last_;
@@ -90,22 +106,20 @@ class Trainer {
   std::optional<TrainRow> last_train_;
 };
 
-Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events)
+Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
+                 std::shared_ptr<dist::Group> group)
     : config_(config),
       events_(events),
       folder_(folder),
+      group_(std::move(group)),
       data_(data::parse_data_name(config.data)),
       training_set_(data::open_dataset(data_, data::Split::kTrain)),
       validation_set_(data::open_dataset(data_, data::Split::kValidation)),
-      order_(order_options(config, training_set_->size())),
+      order_(order_options(config, training_set_->size(), *group_)),
       model_(make_model(config, static_cast<int64_t>(training_set_->classes().size()), data_.kind->channels)),
       sgd_(parameter_groups(*model_, {.norms = config.decay_norms, .biases = config.decay_biases}),
            {.momentum = config.momentum, .weight_decay = config.weight_decay}),
-      step_(model_, {.batch_per_device = config.batch_per_device,
-                     .devices = config.devices,
-                     .images_at_once = config.images_at_once,
-                     .label_smoothing = config.label_smoothing,
-                     .bfloat16 = config.autocast == "bfloat16"}),
+      step_(model_, step_options()),
       checkpoints_(folder.checkpoints(), config.checkpoints_kept),
       bfloat16_(config.autocast == "bfloat16"),
       channels_last_(config.layout == "channels-last") {
@@ -122,8 +136,38 @@ Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const Train
   state_.samples = plan_.samples;
   state_.batch_global = config.batch_global();
   state_.classes = training_set_->classes();
-  if (const auto found = checkpoints_.newest()) load(*found);
+  start_alike();
   plan_.first_step = state_.step;
+  reducer_ = group_->make_reducer(model_->parameters());
+  statistics_ = model_->buffers();
+}
+
+StepOptions Trainer::step_options() {
+  return {.batch_per_device = config_.batch_per_device,
+          .devices = config_.devices / group_->world(),
+          .images_at_once = config_.images_at_once,
+          .label_smoothing = config_.label_smoothing,
+          .bfloat16 = config_.autocast == "bfloat16",
+          .before_last = [this] { reducer_->prepare(); },
+          .always_backward = group_->world() > 1,
+          .holds_device_0 = group_->is_first()};
+}
+
+void Trainer::start_alike() {
+  if (group_->is_first()) {
+    if (const auto found = checkpoints_.newest()) load(*found);
+  }
+  if (group_->world() == 1) return;
+  state_ = state_from_text(group_->broadcast_text(to_text(state_)));
+  std::vector<at::Tensor> all;
+  for (const auto& [name, tensor] : state_of(*model_)) all.push_back(tensor);
+  for (const auto& [name, tensor] : sgd_.velocities()) all.push_back(tensor);
+  if (average_) {
+    for (const auto& [name, tensor] : average_->averages()) all.push_back(tensor);
+  }
+  const torch::NoGradGuard no_grad;
+  group_->broadcast(all);
+  group_->check_equal(all, "weights");
 }
 
 void Trainer::check_same_data(const TrainState& saved) const {
@@ -151,11 +195,41 @@ double Trainer::clip_gradients(bool wants_norm) {
   return norm;
 }
 
+StepResult Trainer::gradient(const data::Batch& batch) {
+  const auto number = static_cast<uint64_t>(state_.step);
+  const auto rank = static_cast<uint64_t>(group_->rank());
+  at::manual_seed(RandomKey(state_.seed).with(kStepKey).with(number).with(rank).value());  // for dropout
+  if (group_->world() == 1) return step_.run(batch.images, batch.labels);
+  group_->tell_step(state_.step + 1);
+  try {
+    return step_.run(batch.images, batch.labels);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw group_->failure("the reduction of gradients", error.what());
+  }
+}
+
+void Trainer::add_up(StepResult& result) {
+  stops_ = *stop_;
+  if (group_->world() == 1) return;
+  const auto count = static_cast<double>(result.score.samples);
+  const auto sums = at::tensor({result.loss * count, count, static_cast<double>(result.score.first),
+                                static_cast<double>(result.score.first_five), stops_ ? 1.0 : 0.0},
+                               at::kDouble);
+  group_->all_reduce(sums);
+  const double* const values = sums.const_data_ptr<double>();
+  result.score = {.samples = std::llround(values[1]),
+                  .first = std::llround(values[2]),
+                  .first_five = std::llround(values[3])};
+  result.loss = values[0] / values[1];
+  stops_ = values[4] > 0;
+}
+
 bool Trainer::update(const data::Batch& batch) {
   const Stopwatch watch;
-  const auto number = static_cast<uint64_t>(state_.step);
-  at::manual_seed(RandomKey(state_.seed).with(kStepKey).with(number).value());  // for dropout
-  const auto result = step_.run(batch.images, batch.labels);
+  auto result = gradient(batch);
+  add_up(result);
   last_loss_ = result.loss;
   if (!std::isfinite(result.loss)) return false;
   const bool logs = (state_.step + 1) % or_else(config_.log_every, plan_.steps / kLogsPerRun) == 0 ||
@@ -163,6 +237,8 @@ bool Trainer::update(const data::Batch& batch) {
   last_gradient_norm_ = clip_gradients(logs);
   sgd_.step(plan_.schedule.rate(state_.step));
   sgd_.clear_gradients();
+  // As virtual devices share device 0's running statistics, so do ranks.
+  if (group_->world() > 1) group_->broadcast(statistics_);
   if (average_) average_->update(state_.step);
   ++state_.step;
   state_.running.loss_sum += result.loss * static_cast<double>(result.score.samples);
@@ -186,8 +262,8 @@ void Trainer::log_training() {
                      .lr = plan_.schedule.rate(state_.step - 1),
                      .images_per_second = static_cast<double>(images_since_log_) / std::max(seconds_since_log_, 1e-9),
                      .gradient_norm = last_gradient_norm_};
-  records_->add(row);
-  events_.trained(row);
+  if (records_) records_->add(row);
+  if (group_->is_first()) events_.trained(row);
   last_train_ = row;
   state_.running = {};
   seconds_since_log_ = 0;
@@ -201,7 +277,8 @@ void Trainer::validate() {
                                 .workers = config_.workers,
                                 .channels_last = channels_last_,
                                 .bfloat16 = bfloat16_,
-                                .broken_limit = config_.broken_limit});
+                                .broken_limit = config_.broken_limit,
+                                .group = group_});
   if (average_) average_->swap();
   tell_broken(result.broken);
   const ValidationRow row{.step = state_.step,
@@ -210,11 +287,12 @@ void Trainer::validate() {
                           .precision_at_1 = result.score.precision_at_1(),
                           .recall_at_5 = result.score.recall_at_5(),
                           .samples = result.score.samples};
-  records_->add(row);
-  events_.validated(row);
+  if (records_) records_->add(row);
+  if (group_->is_first()) events_.validated(row);
 }
 
 void Trainer::save() {
+  if (!group_->is_first()) return;
   Checkpoint checkpoint{state_, state_of(*model_), sgd_.velocities(), {}};
   if (average_) checkpoint.averages = average_->averages();
   checkpoints_.save(checkpoint);
@@ -222,7 +300,7 @@ void Trainer::save() {
 
 void Trainer::tell_broken(const std::vector<data::BrokenSample>& broken) {
   for (const auto& sample : broken) {
-    records_->add_broken(state_.step, sample);
+    if (records_) records_->add_broken(state_.step, sample);
     events_.warned("cannot read " + sample.name + ": " + sample.reason);
   }
 }
@@ -231,12 +309,12 @@ void Trainer::tell_broken(const std::vector<data::BrokenSample>& broken) {
 // and writes their lines again.
 void Trainer::after_update(const data::Batch& batch) {
   if (due(or_else(config_.log_every, plan_.steps / kLogsPerRun))) log_training();
-  if (config_.layers_every > 0 && due(config_.layers_every)) {
+  if (records_ && config_.layers_every > 0 && due(config_.layers_every)) {
     records_->add(state_.step, layer_states(*model_, batch.images, bfloat16_));
   }
   if (due(or_else(config_.validate_every, plan_.batches_per_epoch))) validate();
   if (due(or_else(config_.checkpoint_every, plan_.batches_per_epoch))) save();
-  events_.stepped(state_.step);
+  if (group_->is_first()) events_.stepped(state_.step);
 }
 
 std::string Trainer::explain_divergence(const data::Batch& batch) {
@@ -251,18 +329,25 @@ std::string Trainer::explain_divergence(const data::Batch& batch) {
 Outcome Trainer::end(Status status, std::string message) {
   Outcome outcome{.status = status,
                   .step = state_.step,
-                  .train = last_train_ ? last_train_ : records_->last_train(),
-                  .validation = records_->last_validation(),
-                  .best = records_->best_validation(),
+                  .train = last_train_,
+                  .validation = std::nullopt,
+                  .best = std::nullopt,
                   .seconds = state_.seconds,
                   .message = std::move(message)};
+  if (!records_) return outcome;
+  if (!outcome.train) outcome.train = records_->last_train();
+  outcome.validation = records_->last_validation();
+  outcome.best = records_->best_validation();
   records_->end(outcome, folder_.metrics());
   return outcome;
 }
 
 Outcome Trainer::run(const std::atomic<bool>& stop) {
-  records_.emplace(folder_, plan_.first_step, config_.seed);
-  events_.planned(plan_);
+  stop_ = &stop;
+  if (group_->is_first()) {
+    records_.emplace(folder_, plan_.first_step, config_.seed);
+    events_.planned(plan_);
+  }
   data::Loader loader(training_set_, training_pipeline(config_, *data_.kind), order_,
                       {.workers = config_.workers,
                        .first_batch = state_.step,
@@ -271,12 +356,14 @@ Outcome Trainer::run(const std::atomic<bool>& stop) {
                        .broken_limit = config_.broken_limit});
   model_->train();
   const int64_t last = config_.max_steps > 0 ? std::min(config_.max_steps, plan_.steps) : plan_.steps;
-  while (state_.step < last && !stop) {
+  const bool alone = group_->world() == 1;
+  while (state_.step < last && !stops_ && !(alone && stop)) {
     const auto batch = loader.next();
     tell_broken(loader.newly_broken());
     if (!update(*batch)) return end(Status::kDiverged, explain_divergence(*batch));
     after_update(*batch);
   }
+  group_->barrier();  // nobody leaves before rank 0 has written
   if (finished()) return end(Status::kFinished);
   save();
   return end(Status::kInterrupted);
@@ -289,9 +376,13 @@ std::string_view status_name(Status status) {
 }
 
 Outcome train(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
-              const std::atomic<bool>& stop) {
+              const std::atomic<bool>& stop, std::shared_ptr<dist::Group> group) {
   check(config);
-  return Trainer(folder, config, events).run(stop);
+  if (config.devices % group->world() != 0) {
+    throw Error("train", fmt::format("devices must be a multiple of the {} processes but is {}", group->world(),
+                                     config.devices));
+  }
+  return Trainer(folder, config, events, std::move(group)).run(stop);
 }
 
 }  // namespace frn::train

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "frn/dist/group.h"
 #include "frn/train/config.h"
 #include "frn/train/evaluate.h"
 #include "frn/train/layer_report.h"
@@ -71,7 +72,10 @@ struct Outcome {
 // Trains what the folder's config.toml says. A folder with checkpoints goes on from the newest whole one, to bitwise the
 // same weights as a run that was never interrupted (with as many threads). `stop` ends it after the step at hand with a
 // checkpoint. Throws frn::Error for what a person has to mend; the folder can then be resumed.
+//
+// With a group, every rank calls it with the same settings; config.devices counts the devices of all ranks, which share
+// them evenly. Rank 0 alone reads and writes the folder, and its events are told; warnings are told on every rank.
 Outcome train(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
-              const std::atomic<bool>& stop);
+              const std::atomic<bool>& stop, std::shared_ptr<dist::Group> group = dist::make_single_group());
 
 }  // namespace frn::train

@@ -30,6 +30,16 @@ expect bad 'float64' "$frn" bench kernels --types float64
 expect bad 'figure-epsilon' "$frn" study table9
 expect bad '--list' "$frn" study
 expect 0 'figure-epsilon' "$frn" study --list
+expect 0 'table4 +Table 4, section 4.1' "$frn" study --list
+expect bad "no study is named 'tabel2' .did you mean 'table2'" "$frn" study tabel2
+expect bad "has no scale 'smok'.*did you mean 'smoke'" "$frn" study table2 --scale smok
+expect bad 'needs --data imagefolder:DIR; --data random' "$frn" study table2 --scale paper --out "$work/paper"
+expect bad 'cell bn-32: .*unknown key .stepz.' "$frn" study table2 --set stepz=3 --out "$work/paper"
+expect bad 'matches no cell; the cells are bn-32' "$frn" study table2 --only nothing --out "$work/paper"
+expect bad 'holds no study' "$frn" study table2 --report-only --out "$work/paper"
+expect bad 'there is no such file' "$frn" study "$work/nothing.toml"
+expect 0 'frn-1 .*about .* on this machine' bash -c '"$0" study table2 --only "frn-1" --dry-run | tr "\n" " "' "$frn"
+[[ ! -e "$work/paper" ]] || { echo 'FAILED: a study that cannot begin left a folder'; failures=$((failures + 1)); }
 expect 0 'affine_tlu' "$frn" info norms
 expect 0 '"name": "frn"' "$frn" info norms --json
 expect 0 'in use' "$frn" info system

@@ -1,0 +1,158 @@
+#include "frn/cli/launch.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "frn/core/error.h"
+
+namespace frn::cli {
+namespace {
+
+constexpr int kExitSignal = 128;
+// After the first has died: long enough for the others to notice by themselves, short for a person.
+constexpr auto kGrace = std::chrono::seconds(5);
+
+std::atomic<int> forwarded{0};
+void remember_signal(int number) { forwarded = number; }
+
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> all;
+  for (std::string word; std::getline(file, word, '\0');) all.push_back(word);
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i] == "--processes") {
+      ++i;
+    } else if (!all[i].starts_with("--processes=")) {
+      kept.push_back(all[i]);
+    }
+  }
+  return kept;
+}
+
+// The kernel picks one; between this and its use another program could take it, and rank 0 would say so.
+int free_port() {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  const bool bound = descriptor >= 0 && ::bind(descriptor, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+                     ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const int port = ntohs(address.sin_port);
+  if (descriptor >= 0) ::close(descriptor);
+  if (!bound) throw Error("processes", std::string("no free port on this machine: ") + std::strerror(errno));
+  return port;
+}
+
+pid_t start_rank(int64_t rank, int64_t count, int port, std::vector<std::string> arguments) {
+  const pid_t child = fork();
+  if (child < 0) throw Error("processes", std::string("cannot start a process: ") + std::strerror(errno));
+  if (child > 0) return child;
+  const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), /*overwrite=*/1); };
+  set("RANK", std::to_string(rank));
+  set("LOCAL_RANK", std::to_string(rank));
+  set("WORLD_SIZE", std::to_string(count));
+  set("LOCAL_WORLD_SIZE", std::to_string(count));
+  set("MASTER_ADDR", "127.0.0.1");
+  set("MASTER_PORT", std::to_string(port));
+  const auto threads = std::max<int64_t>(1, static_cast<int64_t>(std::thread::hardware_concurrency()) / count);
+  setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), /*overwrite=*/0);
+  std::vector<char*> words;
+  for (auto& argument : arguments) words.push_back(argument.data());
+  words.push_back(nullptr);
+  execv("/proc/self/exe", words.data());
+  _exit(127);
+}
+
+struct Ended {
+  int64_t rank;
+  int status;
+};
+
+std::string how(int status) {
+  if (WIFSIGNALED(status)) return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
+}
+
+int exit_code(int status) { return WIFSIGNALED(status) ? kExitSignal + WTERMSIG(status) : WEXITSTATUS(status); }
+
+class Ranks {
+ public:
+  explicit Ranks(int64_t count) {
+    const auto arguments = own_arguments();
+    const int port = free_port();
+    for (int64_t rank = 0; rank < count; ++rank) children_.push_back(start_rank(rank, count, port, arguments));
+  }
+
+  // Waits for all; ends the others when one fails.
+  int wait() {
+    std::optional<Ended> first;
+    std::chrono::steady_clock::time_point deadline;
+    while (std::any_of(children_.begin(), children_.end(), [](pid_t child) { return child != 0; })) {
+      if (const int number = forwarded.exchange(0)) send(number);
+      int status = 0;
+      const pid_t ended = waitpid(-1, &status, WNOHANG);
+      if (ended > 0) {
+        const auto rank = take(ended);
+        if (rank && status != 0 && !first) {
+          first = Ended{*rank, status};
+          deadline = std::chrono::steady_clock::now() + kGrace;
+        }
+        continue;
+      }
+      if (first && std::chrono::steady_clock::now() > deadline) send(SIGKILL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (!first) return 0;
+    const int code = exit_code(first->status);
+    if (code != kExitSignal + SIGINT && code != kExitSignal + SIGTERM) {
+      fmt::print(stderr, "frn: [processes] rank {} {}; the other ranks were ended; --resume goes on from the newest "
+                         "checkpoint\n", first->rank, how(first->status));
+    }
+    return code;
+  }
+
+ private:
+  std::optional<int64_t> take(pid_t child) {
+    const auto found = std::find(children_.begin(), children_.end(), child);
+    if (found == children_.end()) return std::nullopt;
+    *found = 0;
+    return found - children_.begin();
+  }
+  void send(int number) {
+    for (const pid_t child : children_) {
+      if (child != 0) ::kill(child, number);
+    }
+  }
+
+  std::vector<pid_t> children_;
+};
+
+}  // namespace
+
+int launch_processes(int64_t count) {
+  struct sigaction action {};
+  action.sa_handler = remember_signal;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  return Ranks(count).wait();
+}
+
+}  // namespace frn::cli

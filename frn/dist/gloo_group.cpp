@@ -1,0 +1,188 @@
+// c10d with Gloo: the engine that PyTorch's users launch on CPUs.
+#include <ATen/ops/empty.h>
+#include <fmt/format.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+#include "frn/dist/group.h"
+
+namespace frn::dist {
+namespace {
+
+using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+constexpr auto kAskTimeout = std::chrono::seconds(2);
+
+// c10d's, with the buckets that PyTorch's DistributedDataParallel takes.
+class BucketReducer : public Reducer {
+ public:
+  BucketReducer(const ProcessGroup& group, const std::vector<at::Tensor>& parameters) {
+    const std::vector<bool> dense(parameters.size(), false);
+    const std::vector<size_t> limits{c10d::kDefaultFirstBucketBytes, c10d::kDefaultBucketBytesCap};
+    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, limits, dense));
+    // Backward finishes with the first layers.
+    std::reverse(buckets.begin(), buckets.end());
+    reducer_ = std::make_shared<c10d::Reducer>(
+        parameters, std::move(buckets), group, dense, c10d::kDefaultBucketBytesCap, /*find_unused_parameters=*/false,
+        /*gradient_as_bucket_view=*/false, std::unordered_map<size_t, std::string>{}, c10d::kDefaultFirstBucketBytes,
+        /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
+  }
+
+  void prepare() override { reducer_->prepare_for_backward({}); }
+
+ private:
+  std::shared_ptr<c10d::Reducer> reducer_;
+};
+
+class GlooGroup : public Group {
+ public:
+  GlooGroup(const Place& place, std::chrono::milliseconds timeout) : place_(place), timeout_(timeout) {
+    try {
+      connect();
+    } catch (const std::exception& error) {
+      throw Error("dist", fmt::format("rank {} of {} cannot meet the others at {}:{} within {:.0f} s: {}", place.rank,
+                                      place.world, place.master_address, place.master_port, seconds(),
+                                      first_line(error.what())));
+    }
+  }
+
+  int64_t rank() const override { return place_.rank; }
+  int64_t world() const override { return place_.world; }
+
+  void broadcast(const std::vector<at::Tensor>& tensors) override {
+    waiting("broadcast", [&] {
+      for (const auto& tensor : tensors) {
+        // Gloo takes memory as it lies, so a layout with holes or another order goes through a copy.
+        auto plain = tensor.detach().contiguous();
+        std::vector<at::Tensor> one{plain};
+        group_->broadcast(one)->wait();
+        if (!plain.is_same(tensor) && plain.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(plain);
+      }
+    });
+  }
+
+  void all_reduce(at::Tensor tensor) override {
+    waiting("all-reduce", [&] {
+      std::vector<at::Tensor> one{std::move(tensor)};
+      group_->allreduce(one)->wait();
+    });
+  }
+
+  void barrier() override {
+    waiting("barrier", [&] { group_->barrier()->wait(); });
+  }
+
+  std::string broadcast_text(const std::string& text) override {
+    auto length = at::empty({1}, at::kLong);
+    length.fill_(static_cast<int64_t>(text.size()));
+    broadcast({length});
+    auto bytes = at::empty({length.item<int64_t>()}, at::kByte);
+    if (is_first()) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+    if (bytes.numel() > 0) broadcast({bytes});
+    return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())};
+  }
+
+  std::unique_ptr<Reducer> make_reducer(const std::vector<at::Tensor>& parameters) override {
+    return std::make_unique<BucketReducer>(group_, parameters);
+  }
+
+  void tell_step(int64_t step) override {
+    step_ = step;
+    try {
+      const auto text = std::to_string(step);
+      store_->set(step_key(place_.rank), std::vector<uint8_t>(text.begin(), text.end()));
+    } catch (const std::exception& error) {
+      throw failure("telling its step", error.what());
+    }
+  }
+
+  Error failure(const std::string& what, const std::string& reason) override {
+    return {"dist", fmt::format("rank {} waited in {} (step {}) and got no answer within {:.0f} s or lost its peer: {}; "
+                                    "{}; start the run again with --resume",
+                                place_.rank, what, step_, seconds(), first_line(reason), who_is_behind())};
+  }
+
+ private:
+  static std::string step_key(int64_t rank) { return "step/" + std::to_string(rank); }
+  double seconds() const { return std::chrono::duration<double>(timeout_).count(); }
+  static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+  void connect() {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(place_.master_port);
+    options.isServer = place_.rank == 0 && !place_.agent_store;
+    options.numWorkers = place_.world;
+    options.waitWorkers = false;
+    options.timeout = timeout_;
+    auto tcp = c10::make_intrusive<c10d::TCPStore>(place_.master_address, options);
+    // A restarted run must not read what the one before it left in torchrun's store.
+    store_ = c10::make_intrusive<c10d::PrefixStore>("frn/" + std::to_string(place_.restarts), tcp);
+    store_->setTimeout(timeout_);
+    auto gloo_options = c10d::ProcessGroupGloo::Options::create(timeout_);
+    const bool local = place_.master_address == "127.0.0.1" || place_.master_address == "localhost";
+    gloo_options->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1", false)
+                                          : c10d::ProcessGroupGloo::createDefaultDevice(false));
+    const auto rank = static_cast<int>(place_.rank);
+    const auto world = static_cast<int>(place_.world);
+    auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
+        c10::make_intrusive<c10d::PrefixStore>("gloo", store_), rank, world, gloo_options);
+    group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, rank, world);
+    group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, backend);
+    group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    backend->setGroupUid("frn");
+    group_->setGroupName("frn");
+  }
+
+  template <typename Function>
+  void waiting(const char* what, const Function& function) {
+    try {
+      function();
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      throw failure(what, error.what());
+    }
+  }
+
+  // Ranks whose last told step is lower than the highest; the store may be gone with rank 0.
+  std::string who_is_behind() {
+    try {
+      std::vector<int64_t> steps;
+      for (int64_t rank = 0; rank < place_.world; ++rank) {
+        store_->wait({step_key(rank)}, std::chrono::duration_cast<std::chrono::milliseconds>(kAskTimeout));
+        const auto bytes = store_->get(step_key(rank));
+        steps.push_back(std::stoll(std::string(bytes.begin(), bytes.end())));
+      }
+      const int64_t furthest = *std::max_element(steps.begin(), steps.end());
+      std::string behind;
+      for (size_t rank = 0; rank < steps.size(); ++rank) {
+        if (steps[rank] == furthest) continue;
+        behind += fmt::format("{}rank {} is at step {}", behind.empty() ? "" : ", ", rank, steps[rank]);
+      }
+      return behind.empty() ? "all ranks had begun this step" : behind;
+    } catch (const std::exception&) {
+      return "rank 0, which keeps the list of steps, does not answer or a rank never began";
+    }
+  }
+
+  Place place_;
+  std::chrono::milliseconds timeout_;
+  int64_t step_ = 0;
+  Store store_;
+  ProcessGroup group_;
+};
+
+}  // namespace
+
+std::shared_ptr<Group> make_gloo_group(const Place& place, std::chrono::milliseconds timeout) {
+  return std::make_shared<GlooGroup>(place, timeout);
+}
+
+}  // namespace frn::dist

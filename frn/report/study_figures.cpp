@@ -1,0 +1,163 @@
+#include "frn/report/study_figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "frn/core/error.h"
+
+namespace frn::report {
+namespace {
+
+constexpr size_t kFewPoints = 40;
+
+const std::string& title_of(const StudyDefinition& study, const std::string& metric) {
+  for (const auto& known : study.metrics) {
+    if (known.key == metric) return known.title;
+  }
+  return metric;
+}
+
+bool is_shown(const StudyFigure& figure, const std::string& row) {
+  return figure.rows.empty() || std::find(figure.rows.begin(), figure.rows.end(), row) != figure.rows.end();
+}
+
+LineChart empty_chart(const std::string& x_label, const std::string& y_label) {
+  LineChart chart;
+  chart.x_label = x_label;
+  chart.y_label = y_label;
+  chart.legend = Legend::kAbove;
+  chart.width = 480;  // small, so that the letters can be read on a phone
+  chart.height = 360;
+  return chart;
+}
+
+// Columns by the number that their name is: 32, 16, ...
+class OverColumns {
+ public:
+  OverColumns(const StudyResults& results, const StudyFigure& figure) : results_(results), figure_(figure) {
+    for (const auto& column : results.study.columns) xs_.push_back(std::strtod(column.name.c_str(), nullptr));
+  }
+
+  template <typename Value>
+  LineChart chart(const Value& value_at) const {
+    const auto& study = results_.study;
+    auto chart = empty_chart(figure_.x_label, title_of(study, figure_.metric) + ", %");
+    for (size_t r = 0; r < study.rows.size(); ++r) {
+      if (!is_shown(figure_, study.rows[r].name)) continue;
+      Curve curve{study.rows[r].title, xs_, {}, true};
+      for (size_t c = 0; c < xs_.size(); ++c) curve.y.push_back(value_at(r, c));
+      chart.curves.push_back(std::move(curve));
+    }
+    chart.x_ticks = xs_;
+    std::sort(chart.x_ticks.begin(), chart.x_ticks.end());
+    chart.y_min = 0;
+    chart.inset = inset(chart);
+    return chart;
+  }
+
+ private:
+  std::optional<Inset> inset(const LineChart& chart) const {
+    Inset out{INFINITY, -INFINITY, INFINITY, -INFINITY};
+    for (size_t c = 0; c < xs_.size(); ++c) {
+      const auto& name = results_.study.columns[c].name;
+      if (std::find(figure_.inset.begin(), figure_.inset.end(), name) == figure_.inset.end()) continue;
+      out.x_low = std::min(out.x_low, xs_[c]);
+      out.x_high = std::max(out.x_high, xs_[c]);
+      for (const auto& curve : chart.curves) {
+        if (!std::isfinite(curve.y[c])) continue;
+        out.y_low = std::min(out.y_low, curve.y[c]);
+        out.y_high = std::max(out.y_high, curve.y[c]);
+      }
+    }
+    if (!(out.y_low < out.y_high) || !(out.x_low < out.x_high)) return std::nullopt;
+    const double margin = 0.1 * (out.y_high - out.y_low);
+    out.y_low -= margin;
+    out.y_high += margin;
+    return out;
+  }
+
+  const StudyResults& results_;
+  const StudyFigure& figure_;
+  std::vector<double> xs_;
+};
+
+void add_over_columns(const StudyResults& results, const StudyFigure& figure, std::vector<NamedChart>& out) {
+  const OverColumns columns(results, figure);
+  const auto& study = results.study;
+  auto ours = columns.chart([&](size_t r, size_t c) { return summarise(results, figure.metric, r, c).mean; });
+  auto paper = columns.chart([&](size_t r, size_t c) {
+    const auto* value = study.published_at(figure.metric, r, c);
+    return value == nullptr || value->diverged ? kMissing : value->percent;
+  });
+  if (has_points(ours)) out.push_back({figure.file, "Ours, scale " + results.record.scale + ". " + figure.caption, ours});
+  if (has_points(paper)) out.push_back({figure.file + "-paper", "The paper's values (" + study.place + ").", paper});
+}
+
+std::optional<Run> run_of(const StudyFolder& folder, const CellResult& result) {
+  const auto path = folder.cell(result.cell.name);
+  if (!std::filesystem::exists(path / "log.jsonl")) return std::nullopt;
+  try {
+    return read_run(path);
+  } catch (const Error&) {
+    return std::nullopt;  // the cell's state tells that something is wrong with it
+  }
+}
+
+Curve curve_of(const std::string& title, const std::vector<Point>& points, const std::string& metric) {
+  Curve curve{title, {}, {}};
+  for (const auto& point : points) {
+    curve.x.push_back(static_cast<double>(point.step));
+    curve.y.push_back(100 * (metric == "recall_at_5" ? point.recall_at_5 : point.precision_at_1));
+  }
+  curve.marked = curve.x.size() < kFewPoints;
+  return curve;
+}
+
+// Training lines of the log are means over few steps: neighbours are taken together, that a curve can be followed.
+Curve smoothed(Curve curve) {
+  constexpr size_t kPoints = 40;
+  const size_t together = std::max<size_t>(1, curve.x.size() / kPoints);
+  Curve out{curve.title, {}, {}, false};
+  for (size_t begin = 0; begin + together <= curve.x.size(); begin += together) {
+    double x = 0;
+    double y = 0;
+    for (size_t i = begin; i < begin + together; ++i) {
+      x += curve.x[i] / static_cast<double>(together);
+      y += curve.y[i] / static_cast<double>(together);
+    }
+    out.x.push_back(x);
+    out.y.push_back(y);
+  }
+  return out;
+}
+
+void add_curves(const StudyFolder& folder, const StudyResults& results, const StudyFigure& figure,
+                std::vector<NamedChart>& out) {
+  const auto y_label = title_of(results.study, figure.metric) + ", %";
+  auto training = empty_chart("step", y_label);
+  auto validation = training;
+  for (const auto& result : results.cells) {
+    const auto& row = results.study.rows[result.cell.row];
+    if (result.cell.seed != 0 || result.cell.column != 0 || !is_shown(figure, row.name)) continue;
+    const auto run = run_of(folder, result);
+    if (!run) continue;
+    training.curves.push_back(smoothed(curve_of(row.title, run->training, figure.metric)));
+    validation.curves.push_back(curve_of(row.title, run->validation, figure.metric));
+  }
+  if (has_points(training)) out.push_back({figure.file + "-training", "Training. " + figure.caption, training});
+  if (has_points(validation)) out.push_back({figure.file + "-validation", "Validation. " + figure.caption, validation});
+}
+
+}  // namespace
+
+std::vector<NamedChart> charts_of(const StudyFolder& folder, const StudyResults& results) {
+  std::vector<NamedChart> out;
+  for (const auto& figure : results.study.figures) {
+    if (figure.kind == "columns") add_over_columns(results, figure, out);
+    else add_curves(folder, results, figure, out);
+  }
+  return out;
+}
+
+}  // namespace frn::report

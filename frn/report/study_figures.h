@@ -1,0 +1,12 @@
+// The figures of a study: a metric over the columns of its table, or curves of training.
+#pragma once
+
+#include "frn/report/curves.h"
+#include "frn/report/study_results.h"
+
+namespace frn::report {
+
+// Those that have a point. One over the columns comes twice where the paper has values: ours and the paper's.
+std::vector<NamedChart> charts_of(const StudyFolder& folder, const StudyResults& results);
+
+}  // namespace frn::report

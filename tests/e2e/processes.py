@@ -1,0 +1,168 @@
+"""Several processes train as one: the same weights as virtual devices, whole checkpoints when a rank is killed, and a
+named error when one hangs. Usage: processes.py path/to/frn [path/to/torchrun]"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from safetensors.numpy import load_file
+
+FRN = sys.argv[1]
+TORCHRUN = sys.argv[2] if len(sys.argv) > 2 else None
+STEPS = 20
+COMMON = ["--model", "resnetv2-8", "--image-size", "12", "--warmup-steps", "4", "--log-every", "5", "--threads", "1"]
+COMMON += ["--workers", "0"]
+
+
+def train(folder, *extra, steps=STEPS, images=2):
+    command = [FRN, "train", "--out", str(folder), *COMMON, "--batch-per-device", str(images), "--steps", str(steps), *extra]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def weights(folder, step=STEPS):
+    return load_file(folder / "checkpoints" / f"step-{step}" / "model.safetensors")
+
+
+def distance(a, b):
+    """The largest difference of a tensor, relative to the tensor's norm."""
+    assert a.keys() == b.keys()
+    worst = 0.0
+    for name in a:
+        left, right = a[name].astype("float64"), b[name].astype("float64")
+        norm = max((left**2).sum() ** 0.5, 1e-3)  # tensors that start at 0 have hardly left it
+        worst = max(worst, ((left - right) ** 2).sum() ** 0.5 / norm)
+    return worst
+
+
+def validation(folder):
+    return json.loads((folder / "metrics.json").read_text())["validation"]
+
+
+def same_weights_however_a_batch_is_split(work):
+    for norm in ("frn+tlu", "gn+relu", "bn+relu", "brn(warmup=0,r_end=10,d_end=10)+relu"):
+        one = work / f"{norm} one"
+        split = {"4 processes": ["--processes", "4"], "2 processes of 2": ["--processes", "2"]}
+        ended = train(one, "--norm", norm, "--devices", "4")
+        assert ended.returncode == 0, ended.stderr
+        for name, options in split.items():
+            folder = work / f"{norm} {name}"
+            ended = train(folder, "--norm", norm, "--devices", "4", *options)
+            assert ended.returncode == 0, ended.stderr
+            # Sums of gradients in another order: float32 rounding, carried through 20 steps.
+            far = distance(weights(one), weights(folder))
+            assert far < 1e-6, f"{norm}, {name}: {far}"
+            assert validation(folder)["samples"] == 1000
+            assert abs(validation(folder)["loss"] - validation(one)["loss"]) < 1e-5
+            print(f"{norm}, {name}: weights differ by {far:.1e}", flush=True)
+    # The split is FRN's business as little as the number of processes; batch norm's it is.
+    for norm, sees_it in (("frn+tlu", False), ("bn+relu", True)):
+        folder = work / f"{norm} undivided"
+        assert train(folder, "--norm", norm, "--devices", "1", images=8).returncode == 0
+        far = distance(weights(folder), weights(work / f"{norm} one"))
+        assert (far > 1e-3) == sees_it and (far < 1e-6) != sees_it, f"{norm}: {far}"
+        print(f"{norm}, 1 device of 8 images instead of 4 of 2: weights differ by {far:.1e}", flush=True)
+
+
+def children(process):
+    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(word) for word in path.read_text().split()]
+
+
+def newest_step(folder):
+    return max((int(p.name.split("-")[1]) for p in (folder / "checkpoints").glob("step-*")), default=0)
+
+
+def start_long(folder, *extra):
+    command = [FRN, "train", "--out", str(folder), *COMMON, "--batch-per-device", "2", "--steps", "100000"]
+    command += ["--checkpoint-every", "5", *extra]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while newest_step(folder) < 10:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    return process
+
+
+def a_killed_rank_ends_all_with_one_message(work):
+    folder = work / "killed"
+    process = start_long(folder, "--processes", "3", "--devices", "6")
+    os.kill(children(process)[1], signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGKILL, (process.returncode, errors)
+    assert "rank 1 was killed by signal 9" in errors, errors
+    before = newest_step(folder)
+    assert before >= 10
+    # Another number of processes goes on, from the last checkpoint.
+    resumed = subprocess.run(
+        [FRN, "train", "--resume", "--out", str(folder), "--processes", "2", "--max-steps", str(before + 2)],
+        capture_output=True, text=True, timeout=300,
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert newest_step(folder) == before + 2
+    refused = train(folder, "--resume", "--processes", "4", steps=100000)
+    assert refused.returncode != 0 and "multiple of the 4 processes" in refused.stderr, refused.stderr
+    print("a killed rank ends the run, and two ranks go on where three were", flush=True)
+
+
+def sigterm_stops_all_ranks_at_one_step(work):
+    folder = work / "asked"
+    process = start_long(folder, "--processes", "2", "--devices", "2")
+    process.terminate()
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, (process.returncode, errors)
+    assert json.loads((folder / "metrics.json").read_text())["step"] == newest_step(folder)
+    assert "--resume" in output, output
+    print("SIGTERM stops all ranks at one step", flush=True)
+
+
+def a_rank_that_hangs_is_named(work):
+    folder = work / "hung"
+    process = start_long(folder, "--processes", "3", "--devices", "3", "--timeout", "4")
+    ranks = children(process)
+    os.kill(ranks[2], signal.SIGSTOP)
+    _, errors = process.communicate(timeout=90)
+    assert process.returncode != 0
+    assert "rank 2 is at step" in errors or "rank 2" in errors, errors
+    assert "waited in" in errors, errors
+    print("a rank that hangs is named", flush=True)
+
+
+def torchrun_restarts_from_the_checkpoint(work):
+    folder = work / "torchrun"
+    command = [TORCHRUN, "--nproc-per-node", "3", "--max-restarts", "1", "--no-python", FRN, "train", "--out", str(folder)]
+    command += [*COMMON, "--batch-per-device", "2", "--steps", "400", "--checkpoint-every", "5", "--validate-every", "400"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    while newest_step(folder) < 10:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    os.kill(children(process)[1], signal.SIGKILL)
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    events = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    resumed = [line["step"] for line in events if line["event"] == "resume"]
+    assert len(resumed) == 1 and resumed[0] >= 10, resumed
+    assert newest_step(folder) == 400
+    whole = work / "torchrun whole"
+    assert train(whole, "--processes", "3", "--devices", "3", "--validate-every", "400", steps=400).returncode == 0
+    assert distance(weights(folder, 400), weights(whole, 400)) == 0, "a restart must cost nothing but time"
+    print("torchrun restarts a killed rank's run from its checkpoint, to the same bytes", flush=True)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="frn's processes ") as work:
+        work = Path(work)
+        same_weights_however_a_batch_is_split(work)
+        a_killed_rank_ends_all_with_one_message(work)
+        sigterm_stops_all_ranks_at_one_step(work)
+        a_rank_that_hangs_is_named(work)
+        if TORCHRUN and Path(TORCHRUN).exists():
+            torchrun_restarts_from_the_checkpoint(work)
+
+
+if __name__ == "__main__":
+    main()

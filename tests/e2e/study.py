@@ -1,0 +1,181 @@
+"""Runs studies as a person would: kills one half-way and starts it again, lets cells fail and diverge, tries every built-in
+study. Usage: study.py path/to/frn [--all]
+
+--all: every built-in study at scale smoke, whole, and one step of a paper-scale cell of each (minutes)."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+FRN = sys.argv[1]
+ALL = "--all" in sys.argv
+TINY = """
+title = "Tiny"
+place = "nowhere"
+[[row]]
+name = "bn"
+norm = "bn+relu"
+[[row]]
+name = "frn"
+norm = "frn+tlu"
+[[column]]
+name = "8"
+batch_per_device = 8
+[[column]]
+name = "2"
+batch_per_device = 2
+[scale.smoke]
+data = "fashion-mini"
+model = "resnetv2-8"
+image_size = 8
+steps = 60
+checkpoint_every = 10
+validate_every = 60
+log_every = 5
+threads = 1
+workers = 0
+[[claim]]
+text = "FRN is better."
+higher = ["frn"]
+lower = ["bn"]
+"""
+
+
+def run(*arguments, expect=0):
+    done = subprocess.run([FRN, "study", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == expect, f"study {arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def table(folder):
+    with open(folder / "table.csv") as file:
+        return {row["cell"]: row for row in csv.DictReader(file)}
+
+
+def without_times(folder):
+    rows = table(folder)
+    for row in rows.values():
+        row.pop("seconds")
+    return rows
+
+
+def starts(folder, cell):
+    """How often training of the cell was begun or taken up again."""
+    lines = (folder / "cells" / cell / "log.jsonl").read_text().splitlines()
+    return [json.loads(line)["event"] for line in lines if json.loads(line)["event"] in ("start", "resume")]
+
+
+def wait_for(condition, what):
+    for _ in range(1200):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"waited too long for {what}")
+
+
+def stop_half_way(study, out, number):
+    process = subprocess.Popen([FRN, "study", str(study), "--out", str(out), "--jobs", "1"], stdout=subprocess.PIPE, text=True)
+    second = out / "cells" / "bn-2"
+    wait_for(lambda: (second / "checkpoints").exists() and any((second / "checkpoints").iterdir()), "a second cell")
+    process.send_signal(number)
+    output = process.communicate()[0]
+    assert process.returncode != 0, output
+    return output
+
+
+def check_kill_and_resume(work):
+    study = work / "tiny.toml"
+    study.write_text(TINY)
+    whole, stopped, killed = work / "whole", work / "stopped", work / "killed"
+    text = run(study, "--out", whole)
+    assert "frn-2" in text and "wrote" in text, text
+    assert {row["state"] for row in table(whole).values()} == {"finished"}
+    output = stop_half_way(study, stopped, signal.SIGTERM)
+    assert "the same command goes on" in output, output
+    assert json.loads((stopped / "cells/bn-2/metrics.json").read_text())["status"] in ("interrupted", "finished")
+    stop_half_way(study, killed, signal.SIGKILL)
+    for out in (stopped, killed):
+        first = starts(out, "bn-8")
+        text = run(study, "--out", out)
+        assert "cells are there already" in text, text
+        assert starts(out, "bn-8") == first == ["start"], "a finished cell was repeated"
+        assert without_times(out) == without_times(whole), "another result than without the stop"
+    before = (whole / "table.csv").read_text()
+    run(study, "--out", whole)
+    assert (whole / "table.csv").read_text() == before
+
+
+def check_bad_cells(work):
+    study = work / "bad.toml"
+    text = TINY.replace('norm = "bn+relu"', 'norm = "none+relu"\nlr_base = 1e12')
+    study.write_text(text)
+    out = work / "bad"
+    run(study, "--out", out)
+    rows = table(out)
+    assert rows["bn-8"]["state"] == "diverged" and rows["frn-8"]["state"] == "finished", rows
+    assert "diverged" in (out / "report.html").read_text()
+    (out / "cells/frn-8/metrics.json").unlink()
+    for checkpoint in (out / "cells/frn-8/checkpoints").iterdir():
+        (checkpoint / "model.safetensors").write_bytes(b"broken")
+    words = run(study, "--out", out, expect=1)
+    assert "frn-8" in words and "failed" in words, words
+    assert table(out)["frn-8"]["message"], "a failed cell without its reason"
+    study.write_text(text.replace("steps = 60", "steps = 50"))
+    assert "begun with another steps" in run(study, "--out", out, expect=1)
+    assert "--only x matches no cell" in run(study, "--out", out, "--only", "x", expect=1)
+
+
+def check_trial(work):
+    """A trial of few steps goes on to the whole."""
+    study = work / "trial.toml"
+    study.write_text(TINY)
+    out = work / "trial"
+    run(study, "--out", out, "--max-steps", 5, "--only", "frn-8")
+    assert table(out)["frn-8"]["state"] == "stopped at step 5"
+    run(study, "--out", out, "--only", "frn-8", "--seeds", 2)
+    assert table(out)["frn-8"]["state"] == "finished"
+    plan = run(study, "--dry-run")
+    assert "frn-2" in plan and "about" in plan, plan
+
+
+def check_built_in(work):
+    names = [line.split()[0] for line in run("--list").splitlines()]
+    assert {"table1", "table2", "table3", "table4", "table5", "figure1", "figure-curves", "figure-epsilon"} <= set(names)
+    for name in names if ALL else ("table2", "figure-epsilon"):
+        out = work / name
+        if name == "figure-epsilon":
+            run(name, "--out", out)
+            assert (out / "figure-epsilon.svg").exists()
+            continue
+        run(name, "--out", out, *([] if ALL else ["--only", "*-8", "--set", "steps=20", "--set", "image_size=8"]))
+        rows = table(out)
+        chosen = [row for cell, row in rows.items() if ALL or cell.endswith("-8")]
+        assert chosen and all(row["state"] in ("finished", "diverged") for row in chosen), rows
+        assert (out / "report.html").stat().st_size > 5000
+        if ALL:
+            first = next(iter(rows))
+            trial = ("--scale", "paper", "--data", "random", "--max-steps", 1, "--set", "devices=1", "--only", first)
+            run(name, *trial, "--out", work / f"{name}-paper")
+            assert table(work / f"{name}-paper")[first]["state"] == "stopped at step 1"
+
+
+def main():
+    os.environ.pop("OMP_NUM_THREADS", None)
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        if not ALL:
+            check_kill_and_resume(work)
+            check_bad_cells(work)
+            check_trial(work)
+        check_built_in(work)
+    print("all studies behaved")
+
+
+if __name__ == "__main__":
+    main()

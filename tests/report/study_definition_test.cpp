@@ -1,0 +1,70 @@
+// A study's file is read as it stands, and what is wrong in it is named.
+#include "frn/report/study_definition.h"
+
+#include "frn/report/study_cells.h"
+#include "tests/core/files.h"
+#include "tests/report/study_folder.h"
+
+namespace frn::report {
+namespace {
+
+StudyDefinition made_up() { return parse_study(kMadeUpStudy, "made-up", "made-up.toml"); }
+
+std::string error_with(const std::string& from, const std::string& to) {
+  std::string text = kMadeUpStudy;
+  text.replace(text.find(from), from.size(), to);
+  return error_of([&] { parse_study(text, "made-up", "made-up.toml"); });
+}
+
+bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+TEST(StudyDefinition, CellsAreRowsByColumnsBySeedsWithTheLaterSettingsOnTop) {
+  const auto study = made_up();
+  const auto cells = cells_of(study, study.scale("smoke"), 2, {{"steps", "5"}});
+  ASSERT_EQ(cells.size(), 8);
+  EXPECT_EQ(cells[0].name, "bn-32");
+  EXPECT_EQ(cells[1].name, "bn-1");
+  EXPECT_EQ(cells[7].name, "frn-1-seed1");
+  EXPECT_EQ(plain_value(cells[0].settings, "lr_base"), "0.5");
+  EXPECT_EQ(plain_value(cells[7].settings, "norm"), "frn+tlu");
+  EXPECT_EQ(plain_value(cells[7].settings, "steps"), "5") << "the command line wins";
+  EXPECT_EQ(plain_value(cells[7].settings, "seed"), "1");
+  EXPECT_EQ(read_settings(to_toml(cells[0].settings)), cells[0].settings);
+}
+
+TEST(StudyDefinition, AScaleWithoutDataAsksForThem) {
+  const auto study = made_up();
+  const auto error = error_of([&] { cells_of(study, study.scale("paper"), 1, {}); });
+  EXPECT_TRUE(holds(error, "needs --data imagefolder:DIR")) << error;
+  EXPECT_TRUE(holds(error_of([&] { study.scale("smok"); }), "did you mean 'smoke'"));
+}
+
+TEST(StudyDefinition, PublishedValuesAreByRowAndColumn) {
+  const auto study = made_up();
+  EXPECT_EQ(study.published_at("precision_at_1", 1, 1)->percent, 77.36);
+  EXPECT_TRUE(study.published_at("precision_at_1", 0, 1)->diverged);
+  EXPECT_EQ(study.published_at("recall_at_5", 0, 0), nullptr);
+}
+
+TEST(StudyDefinition, WhatIsWrongIsNamedWithItsPlace) {
+  EXPECT_TRUE(holds(error_with("title = \"A made-up study\"", "title ="), "made-up.toml: line 2 is not TOML"));
+  EXPECT_TRUE(holds(error_with("title = \"A made-up study\"", "titel = \"x\""), "title is missing"));
+  EXPECT_TRUE(holds(error_with("reference = \"bn\"", "referenz = \"bn\""), "unknown key 'referenz' (did you mean 'ref"));
+  EXPECT_TRUE(holds(error_with("higher = [\"frn\"]", "higher = [\"fnr\"]"), "[[claim]] 1: no row is named 'fnr'"));
+  EXPECT_TRUE(holds(error_with("bn = [76.21, \"diverged\"]", "bn = [76.21]"), "a list of 2 values"));
+  EXPECT_TRUE(holds(error_with("kind = \"curves\"", "kind = \"pie\""), "kind must be columns or curves"));
+  EXPECT_TRUE(holds(error_with("name = \"32\"", "name = \"3/2\""), "it names a folder"));
+  EXPECT_TRUE(holds(error_with("name = \"1\"", "name = \"32\""), "two of the name 32"));
+  EXPECT_TRUE(holds(error_with("diverges = [\"bn@1\"]", "within = 3"), "a claim has higher and lower"));
+}
+
+TEST(StudyDefinition, PatternsAreThoseOfAShell) {
+  EXPECT_TRUE(matches("frn-32", "*"));
+  EXPECT_TRUE(matches("frn-32", "frn-*"));
+  EXPECT_TRUE(matches("frn-32", "*-3?"));
+  EXPECT_FALSE(matches("frn-32", "frn"));
+  EXPECT_FALSE(matches("", "?"));
+}
+
+}  // namespace
+}  // namespace frn::report

@@ -1,0 +1,87 @@
+// A study's folder as frn study leaves it, made up: cells that finished, diverged, failed, or are not there.
+#pragma once
+
+#include <fmt/format.h>
+
+#include "frn/report/study_folder.h"
+#include "tests/core/files.h"
+
+namespace frn::report {
+
+inline constexpr const char* kMadeUpStudy = R"(
+title = "A made-up study"
+place = "Table 0"
+reference = "bn"
+[[row]]
+name = "bn"
+title = "Batchnorm"
+norm = "bn+relu"
+[[row]]
+name = "frn"
+title = "FRN <layer>"
+norm = "frn+tlu"
+[[column]]
+name = "32"
+batch_per_device = 32
+[[column]]
+name = "1"
+batch_per_device = 1
+[published.precision_at_1]
+bn = [76.21, "diverged"]
+frn = [77.21, 77.36]
+[scale.smoke]
+about = "Tiny."
+data = "fashion-mini"
+model = "resnetv2-8"
+steps = 100
+[scale.smoke.row.bn]
+lr_base = 0.5
+[scale.paper]
+needs_data = "imagefolder:DIR"
+steps = 300000
+[[claim]]
+text = "FRN is better."
+higher = ["frn"]
+lower = ["bn"]
+[[claim]]
+text = "BN diverges at 1."
+diverges = ["bn@1"]
+[[claim]]
+text = "FRN stays."
+close = ["frn"]
+within = 1
+[[figure]]
+file = "figure-1"
+kind = "columns"
+x_label = "images per device"
+inset = ["32", "1"]
+[[figure]]
+file = "curves"
+kind = "curves"
+)";
+
+struct MadeUpStudy {
+  MadeUpStudy(const std::filesystem::path& path, int64_t seeds) : folder{path} {
+    folder.write(kMadeUpStudy, {"made-up", "smoke", seeds, {{"max_steps", "0"}}, {{"commit", "abc"}, {"machine", "m"}}});
+  }
+
+  void put(const std::string& cell, const char* file, const std::string& text) const {
+    std::filesystem::create_directories(folder.cell(cell));
+    frn::put(folder.cell(cell) / file, text);
+  }
+  void finish(const std::string& cell, double share, const char* status = "finished") const {
+    put(cell, "config.toml", "");
+    put(cell, "metrics.json",
+        fmt::format(R"({{"status":"{}","step":100,"seconds":60,"validation":{{"precision_at_1":{},"recall_at_5":0.99,)"
+                    R"("samples":1000}}}})",
+                    status, share));
+  }
+  void diverge(const std::string& cell) const {
+    put(cell, "metrics.json", R"({"status":"diverged","step":7,"seconds":1,"message":"the loss is not finite at step 7"})");
+  }
+  void fail(const std::string& cell) const { put(cell, "failure.txt", "[train] no <such> file\n"); }
+
+  StudyFolder folder;
+};
+
+}  // namespace frn::report

@@ -1,0 +1,124 @@
+// A study's report shows every cell as what it is, and decides the paper's claims only where the seeds can.
+#include "frn/report/study_report.h"
+
+#include "frn/report/study_claims.h"
+#include "frn/report/study_tables.h"
+#include "tests/core/files.h"
+#include "tests/report/run_folder.h"
+#include "tests/report/study_folder.h"
+
+namespace frn::report {
+namespace {
+
+class StudyReport : public FolderTest {
+ protected:
+  static bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+  MadeUpStudy study(int64_t seeds) { return {folder_ / "a study", seeds}; }
+  static std::string page(const MadeUpStudy& study) { return contents((study_report(study.folder), study.folder.path / "report.html")); }
+  static Verdict verdict(const MadeUpStudy& study, size_t claim) { return judge(read_results(study.folder)).at(claim).verdict; }
+  // Both columns of a row, with these seeds.
+  static void finish_row(const MadeUpStudy& study, const std::string& row, const std::vector<double>& shares) {
+    for (size_t seed = 0; seed < shares.size(); ++seed) {
+      const auto end = seed == 0 ? std::string() : fmt::format("-seed{}", seed);
+      for (const char* column : {"32", "1"}) study.finish(fmt::format("{}-{}{}", row, column, end), shares[seed]);
+    }
+  }
+};
+
+TEST_F(StudyReport, AFailedADivergedAndAMissingCellAreEachShownAsWhatTheyAre) {
+  const auto made = study(1);
+  made.finish("frn-32", 0.8125);
+  made.diverge("bn-1");
+  made.fail("bn-32");
+  const auto text = page(made);
+  EXPECT_TRUE(holds(text, "1 of 4 cells finished, 1 diverged, 1 failed, 1 not run")) << text.substr(4000, 2000);
+  EXPECT_TRUE(holds(text, "<td class=\"number bad\">failed</td>"));
+  EXPECT_TRUE(holds(text, "<td class=\"number open\">diverged</td>"));
+  EXPECT_TRUE(holds(text, "<td>bn-32</td><td class=\"bad\">failed</td><td>[train] no &lt;such&gt; file</td>"));
+  EXPECT_TRUE(holds(text, "<td>bn-1</td><td class=\"open\">diverged</td><td>the loss is not finite at step 7</td>"));
+  EXPECT_TRUE(holds(text, "<td>frn-1</td><td class=\"open\">not run</td>"));
+  EXPECT_FALSE(holds(text, "<layer>"));
+  const auto table = contents(made.folder.path / "table.md");
+  EXPECT_TRUE(holds(table, "- bn-32: failed: [train] no <such> file")) << table;
+  EXPECT_TRUE(holds(table, "- bn-1: diverged"));
+  EXPECT_TRUE(holds(table, "- frn-1: not run"));
+  EXPECT_TRUE(holds(table, "- not decided at this scale: FRN is better. (bn-32 failed"));
+  EXPECT_TRUE(holds(table, "- holds: BN diverges at 1. (bn-1 diverged)"));
+  const auto csv = contents(made.folder.path / "table.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
+  EXPECT_TRUE(holds(csv, "frn-32,frn,32,0,resnetv2-8,frn+tlu,32,,finished,100,77.21,81.2500,,99.0000,60.0,")) << csv;
+}
+
+TEST_F(StudyReport, TheTableHasThePapersValuesOursAndTheDifference) {
+  const auto made = study(2);
+  finish_row(made, "bn", {0.70, 0.72});
+  finish_row(made, "frn", {0.78, 0.80});
+  const auto table = table_text(made.folder);
+  EXPECT_TRUE(holds(table, "71.00 ± 1.41")) << table;
+  EXPECT_TRUE(holds(table, " 76.21 |"));
+  EXPECT_TRUE(holds(table, "-5.21"));
+}
+
+TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
+  const auto made = study(3);
+  finish_row(made, "bn", {0.700, 0.702, 0.701});
+  finish_row(made, "frn", {0.720, 0.722, 0.721});
+  EXPECT_EQ(verdict(made, 0), Verdict::kHolds);
+  EXPECT_EQ(verdict(made, 1), Verdict::kDoesNotHold) << "it was trained";
+  EXPECT_EQ(verdict(made, 2), Verdict::kHolds);
+  finish_row(made, "frn", {0.680, 0.682, 0.681});
+  EXPECT_EQ(verdict(made, 0), Verdict::kDoesNotHold);
+  finish_row(made, "frn", {0.66, 0.76, 0.71});
+  EXPECT_EQ(verdict(made, 0), Verdict::kNotDecided);
+  EXPECT_EQ(verdict(made, 2), Verdict::kNotDecided);
+}
+
+TEST_F(StudyReport, OneSeedDecidesOnlyWhatIsHuge) {
+  const auto made = study(1);
+  finish_row(made, "bn", {0.70});
+  finish_row(made, "frn", {0.74});
+  EXPECT_EQ(verdict(made, 0), Verdict::kNotDecided);
+  EXPECT_EQ(verdict(made, 2), Verdict::kNotDecided) << "one seed cannot show that two are close";
+  finish_row(made, "frn", {0.82});
+  EXPECT_EQ(verdict(made, 0), Verdict::kHolds);
+  finish_row(made, "bn", {0.99});
+  EXPECT_EQ(verdict(made, 0), Verdict::kDoesNotHold);
+}
+
+TEST_F(StudyReport, ADivergedCellIsBelowATrainedOne) {
+  const auto made = study(1);
+  finish_row(made, "frn", {0.5});
+  made.diverge("bn-1");
+  made.diverge("bn-32");
+  EXPECT_EQ(verdict(made, 0), Verdict::kHolds);
+}
+
+TEST_F(StudyReport, CellsThatWereStoppedHaveNoValueInTheTable) {
+  const auto made = study(1);
+  made.finish("bn-32", 0.4, "interrupted");
+  const auto results = read_results(made.folder);
+  EXPECT_EQ(results.cells[0].state, CellState::kUnfinished);
+  EXPECT_EQ(summary_text(summarise(results, "precision_at_1", 0, 0)), "–");
+  EXPECT_TRUE(holds(page(made), "unfinished (step 100)"));
+}
+
+TEST_F(StudyReport, FiguresAreDrawnFromWhatIsThere) {
+  const auto made = study(1);
+  finish_row(made, "frn", {0.8});
+  RunFolder run(made.folder.cell("frn-32"));
+  run.fill(200);
+  std::vector<std::string> names;
+  for (const auto& path : study_report(made.folder)) names.push_back(path.filename().string());
+  EXPECT_EQ(names, (std::vector<std::string>{"figure-1.svg", "figure-1-paper.svg", "curves-training.svg",
+                                             "curves-validation.svg", "table.md", "table.csv", "report.html"}));
+}
+
+TEST_F(StudyReport, AnEmptyStudyAndNoStudyAreTold) {
+  EXPECT_TRUE(holds(page(study(1)), "0 of 4 cells finished, 4 not run"));
+  EXPECT_TRUE(holds(error_of([&] { study_report({folder_ / "nothing"}); }), "holds no study"));
+  put(folder_ / "a study" / "study.json", "{");
+  EXPECT_TRUE(holds(error_of([&] { study_report({folder_ / "a study"}); }), "is damaged"));
+}
+
+}  // namespace
+}  // namespace frn::report
