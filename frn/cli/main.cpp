@@ -11,9 +11,20 @@
 #include "frn/cli/environment.h"
 #include "frn/core/error.h"
 
+namespace {
+
+// LibTorch's remarks (of layouts it would like better, say) are not for a person who trains.
+class Quiet : public c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+}  // namespace
+
 int main(int argc, char** argv) {
   frn::cli::bound_spinning(argv);
   frn::cli::keep_freed_memory();
+  Quiet quiet;
+  c10::WarningUtils::set_warning_handler(&quiet);
   CLI::App program("Filter Response Normalization: fused layers, the paper's networks, tables and figures", "frn");
   program.set_version_flag("--version", "frn " FRN_VERSION);
   program.require_subcommand(1);

@@ -30,7 +30,8 @@ std::string machine() {
   utsname system{};
   uname(&system);
   const auto cpu = value_in("/proc/cpuinfo", "model name");
-  const double gigabytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e9;
+  const double gigabytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e9;
   return fmt::format("{}, {} processors, {:.0f} GB, {} {}", cpu.empty() ? system.machine : cpu,
                      std::thread::hardware_concurrency(), gigabytes, system.sysname, system.release);
 }

@@ -18,7 +18,8 @@ void run(const std::string& folder) {
 
 void add_report(CLI::App& program) {
   auto folder = std::make_shared<std::string>();
-  auto* command = program.add_subcommand("report", "Curves, numbers and a page (report.html) from the folder of a run or a study");
+  auto* command =
+      program.add_subcommand("report", "Curves, numbers and a page (report.html) from the folder of a run or a study");
   command->add_option("DIR", *folder, "The folder that frn train or frn study --out wrote")->required();
   command->callback([folder] { run(*folder); });
 }

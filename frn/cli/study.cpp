@@ -44,7 +44,7 @@ struct Options {
 void print_list() {
   for (const auto& study : built_in_studies()) {
     const auto heading = study_heading(study);
-    fmt::print("{:<16}{:<28}{}\n", study.name, heading.place, heading.title);
+    fmt::print("{:<16}{} ({})\n", study.name, heading.title, heading.place);
   }
 }
 
@@ -130,9 +130,10 @@ void train_and_report(const Options& options, const StudyText& text, const Study
   print_report(folder);
   if (outcome.failed.empty()) return;
   const std::vector<std::string_view> names(outcome.failed.begin(), outcome.failed.end());
-  throw Error("study", fmt::format("{} of {} cells failed: {}; {}/cells/NAME/output.txt has their words, the same command "
-                                   "tries them again",
-                                   outcome.failed.size(), plan.size(), join(names), folder.path.string()));
+  throw Error("study",
+              fmt::format("{} of {} cells failed: {}; {}/cells/NAME/output.txt has their words, the same command "
+                          "tries them again",
+                          outcome.failed.size(), plan.size(), join(names), folder.path.string()));
 }
 
 void run(const Options& options) {

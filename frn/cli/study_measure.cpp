@@ -30,11 +30,11 @@ MeasuredStep measure_step(const PlannedCell& cell) {
   at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads)
                                          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   const auto fitting = static_cast<int64_t>(kMostMultiplyAdds / static_cast<double>(cell.multiply_adds));
-  const int64_t images = std::clamp<int64_t>(fitting, 2, std::max<int64_t>(2, config.batch_per_device * config.devices));
+  const int64_t images =
+      std::clamp<int64_t>(fitting, 2, std::max<int64_t>(2, config.batch_per_device * config.devices));
   const auto model = train::make_model(config, cell.classes, cell.channels);
   model->train();
-  const auto format =
-      config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const auto format = config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const auto x = at::randn({images, cell.channels, cell.image_size, cell.image_size}).contiguous(format);
   const auto labels = at::randint(cell.classes, {images}, at::kLong);
   train::Step step(model, {.batch_per_device = images, .devices = 1});

@@ -1,37 +1,23 @@
 #include "frn/cli/study_plan.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <filesystem>
+#include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "frn/cli/progress.h"
 #include "frn/cli/study_measure.h"
 #include "frn/core/error.h"
-#include "frn/core/whole_file.h"
 #include "frn/data/dataset.h"
 #include "frn/models/model.h"
 
 namespace frn::cli {
 namespace {
 
-// Training reads files; so do we, that its words about a wrong key are the same.
 train::TrainConfig config_of(const report::StudyCell& cell) {
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("frn-cell-{}.toml", getpid());
-  write_whole_file(path, report::to_toml(cell.settings), "study");
   train::TrainConfig config;
-  try {
-    train::read_toml(config, path);
-    train::check(config);
-  } catch (const Error& error) {
-    std::filesystem::remove(path);
-    std::string what = error.what();
-    if (const auto at = what.find(path.string() + ": "); at != std::string::npos) what.erase(at, path.string().size() + 2);
-    throw Error("study", fmt::format("cell {}: {}", cell.name, what));
-  }
-  std::filesystem::remove(path);
+  train::read_toml_text(config, report::to_toml(cell.settings), "settings");
+  train::check(config);
   return config;
 }
 
@@ -125,17 +111,27 @@ std::vector<PlannedCell> plan_cells(const std::vector<report::StudyCell>& cells)
     try {
       out.push_back(plan(cell));
     } catch (const Error& error) {
-      const std::string what = error.what();
-      if (what.starts_with("[study]")) throw;
-      throw Error("study", fmt::format("cell {}: {}", cell.name, what));
+      throw Error("study", fmt::format("cell {}: {}", cell.name, error.what()));
     }
   }
   return out;
 }
 
 void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, int64_t jobs) {
-  fmt::print("{}: {} cells\n\n{:<24}{:<13}{:<28}{:>8}{:>14}{:>10}{:>10}{:>10}\n", study.name, plan.size(), "cell", "model",
-             "norm", "lr_peak", "images/step", "steps", "memory", "time");
+  size_t cell_width = 4;
+  size_t norm_width = 4;
+  for (const auto& cell : plan) {
+    cell_width = std::max(cell_width, cell.cell.name.size());
+    norm_width = std::max(norm_width, cell.config.norm.size());
+  }
+  const auto print_line = [&](const auto& cell, const auto& model, const auto& norm, const auto&... numbers) {
+    fmt::print("{:<{}}  {:<12}  {:<{}}", cell, cell_width, model, norm, norm_width);
+    (fmt::print("{:>13}", numbers), ...);
+    fmt::print("\n");
+    std::fflush(stdout);
+  };
+  fmt::print("{}: {} cells\n\n", study.name, plan.size());
+  print_line("cell", "model", "norm", "lr_peak", "images/step", "steps", "memory", "time");
   std::map<std::tuple<std::string, int64_t, int64_t>, MeasuredStep> measured;
   double seconds = 0;
   double bytes = 0;
@@ -145,16 +141,16 @@ void print_plan(const report::StudyDefinition& study, const std::vector<PlannedC
     const auto cost = estimate(cell, measured[key]);
     seconds += cost.seconds;
     bytes = std::max(bytes, cost.bytes);
-    fmt::print("{:<24}{:<13}{:<28}{:>8.3g}{:>14}{:>10}{:>10}{:>10}\n", cell.cell.name, cell.config.model, cell.config.norm,
-               cell.config.lr_peak(), fmt::format("{} x {}", cell.config.batch_per_device, cell.config.devices),
-               cell.steps_to_go(), size_text(cost.bytes), time_text(cost.seconds));
-    std::fflush(stdout);
+    print_line(cell.cell.name, cell.config.model, cell.config.norm, fmt::format("{:.3g}", cell.config.lr_peak()),
+               fmt::format("{} x {}", cell.config.batch_per_device, cell.config.devices), cell.steps_to_go(),
+               size_text(cost.bytes), time_text(cost.seconds));
   }
-  fmt::print("\nabout {} with {} at a time, and up to {} of memory, on this machine as it is now.\n"
-             "Time: one step of each network and batch was measured (a few images where a step takes long), and taken in\n"
-             "proportion to images and multiply-adds; reading images, validation and starting come on top. Memory: what the\n"
-             "measured step allocated per image, three copies of the weights, and 0.3 GB for the program.\n",
-             time_text(seconds / static_cast<double>(jobs)), jobs, size_text(bytes * static_cast<double>(jobs)));
+  fmt::print(
+      "\nabout {} with {} at a time, and up to {} of memory, on this machine as it is now.\n"
+      "Time: one step of each network and batch was measured (a few images where a step takes long), and taken in\n"
+      "proportion to images and multiply-adds; reading images, validation and starting come on top. Memory: what the\n"
+      "measured step allocated per image, three copies of the weights, and 0.3 GB for the program.\n",
+      time_text(seconds / static_cast<double>(jobs)), jobs, size_text(bytes * static_cast<double>(jobs)));
 }
 
 }  // namespace frn::cli

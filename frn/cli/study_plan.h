@@ -10,7 +10,7 @@ namespace frn::cli {
 struct PlannedCell {
   report::StudyCell cell;
   train::TrainConfig config;
-  int64_t steps = 0;          // of the whole training
+  int64_t steps = 0;  // of the whole training
   int64_t image_size = 0;
   int64_t channels = 0, classes = 0;
   int64_t multiply_adds = 0;  // of one image

@@ -33,8 +33,8 @@ std::string tail_of(const std::filesystem::path& path, std::streamoff bytes) {
 
 // Between fork and exec only calls that are safe there.
 [[noreturn]] void become(char* const* arguments, int output) {
-  setpgid(0, 0);                       // a Ctrl-C at the terminal reaches the study alone, which then asks its cells
-  prctl(PR_SET_PDEATHSIG, SIGTERM);    // a study that is killed leaves no cell at work
+  setpgid(0, 0);                     // a Ctrl-C at the terminal reaches the study alone, which then asks its cells
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // a study that is killed leaves no cell at work
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(output, STDOUT_FILENO);
@@ -125,7 +125,8 @@ StudyLock::StudyLock(const report::StudyFolder& folder) {
   for (int waited = 0; flock(descriptor_, LOCK_EX | LOCK_NB) != 0; ++waited) {
     if (waited >= kWaitForLock) {
       close(descriptor_);
-      throw Error("study", "another frn study is at work in " + folder.path.string() + "; let it end, or stop it, first");
+      throw Error("study",
+                  "another frn study is at work in " + folder.path.string() + "; let it end, or stop it, first");
     }
     sleep(1);
   }

@@ -50,7 +50,7 @@ class CaughtSignals {
   CaughtSignals& operator=(const CaughtSignals&) = delete;
 
  private:
-  struct sigaction before_[2] {};
+  struct sigaction before_[2]{};
 };
 
 bool may_change(const std::string& key) {

@@ -1,4 +1,5 @@
 // c10d with Gloo: the engine that PyTorch's users launch on CPUs.
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -9,6 +10,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <thread>
 
 #include "frn/dist/group.h"
 
@@ -18,7 +21,9 @@ namespace {
 using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
 using Store = c10::intrusive_ptr<c10d::Store>;
 
-constexpr auto kAskTimeout = std::chrono::seconds(2);
+// Ranks that wait in the same collective give up within this time of each other.
+constexpr auto kAskTimeout = std::chrono::seconds(3);
+constexpr auto kAskAgain = std::chrono::milliseconds(50);
 
 // c10d's, with the buckets that PyTorch's DistributedDataParallel takes.
 class BucketReducer : public Reducer {
@@ -57,15 +62,20 @@ class GlooGroup : public Group {
   int64_t world() const override { return place_.world; }
 
   void broadcast(const std::vector<at::Tensor>& tensors) override {
-    waiting("broadcast", [&] {
-      for (const auto& tensor : tensors) {
-        // Gloo takes memory as it lies, so a layout with holes or another order goes through a copy.
-        auto plain = tensor.detach().contiguous();
-        std::vector<at::Tensor> one{plain};
-        group_->broadcast(one)->wait();
-        if (!plain.is_same(tensor) && plain.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(plain);
+    // One message per type: a network has hundreds of small tensors.
+    std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
+    for (const auto& tensor : tensors) by_type[tensor.scalar_type()].push_back(tensor.detach());
+    for (auto& [type, list] : by_type) {
+      std::vector<at::Tensor> parts;
+      for (const auto& tensor : list) parts.push_back(tensor.reshape({-1}));
+      std::vector<at::Tensor> packed{at::cat(parts)};
+      waiting("broadcast", [&] { group_->broadcast(packed)->wait(); });
+      int64_t begin = 0;
+      for (auto& tensor : list) {
+        tensor.copy_(packed[0].narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+        begin += tensor.numel();
       }
-    });
+    }
   }
 
   void all_reduce(at::Tensor tensor) override {
@@ -104,13 +114,14 @@ class GlooGroup : public Group {
   }
 
   Error failure(const std::string& what, const std::string& reason) override {
-    return {"dist", fmt::format("rank {} waited in {} (step {}) and got no answer within {:.0f} s or lost its peer: {}; "
+    return {"dist", fmt::format("rank {} waited in {} (step {}) and got no answer within {:.0f} s, or lost a peer: {}; "
                                     "{}; start the run again with --resume",
                                 place_.rank, what, step_, seconds(), first_line(reason), who_is_behind())};
   }
 
  private:
   static std::string step_key(int64_t rank) { return "step/" + std::to_string(rank); }
+  static std::string alive_key(int64_t rank) { return "alive/" + std::to_string(rank); }
   double seconds() const { return std::chrono::duration<double>(timeout_).count(); }
   static std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -151,25 +162,35 @@ class GlooGroup : public Group {
     }
   }
 
-  // Ranks whose last told step is lower than the highest; the store may be gone with rank 0.
+  // Every rank that fails tells the store; those that stay silent hang or are dead. The store may be gone with rank 0.
   std::string who_is_behind() {
     try {
-      std::vector<int64_t> steps;
-      for (int64_t rank = 0; rank < place_.world; ++rank) {
-        store_->wait({step_key(rank)}, std::chrono::duration_cast<std::chrono::milliseconds>(kAskTimeout));
-        const auto bytes = store_->get(step_key(rank));
-        steps.push_back(std::stoll(std::string(bytes.begin(), bytes.end())));
+      store_->set(alive_key(place_.rank), std::vector<uint8_t>{1});
+      const auto deadline = std::chrono::steady_clock::now() + kAskTimeout;
+      std::vector<int64_t> silent;
+      do {
+        silent.clear();
+        for (int64_t rank = 0; rank < place_.world; ++rank) {
+          if (!store_->check({alive_key(rank)})) silent.push_back(rank);
+        }
+        if (silent.empty()) return "all ranks are alive: the network between them broke";
+        std::this_thread::sleep_for(kAskAgain);
+      } while (std::chrono::steady_clock::now() < deadline);
+      std::string text;
+      for (const int64_t rank : silent) {
+        text += fmt::format("{}rank {} does not answer (it began step {})", text.empty() ? "" : ", ", rank,
+                            step_of(rank));
       }
-      const int64_t furthest = *std::max_element(steps.begin(), steps.end());
-      std::string behind;
-      for (size_t rank = 0; rank < steps.size(); ++rank) {
-        if (steps[rank] == furthest) continue;
-        behind += fmt::format("{}rank {} is at step {}", behind.empty() ? "" : ", ", rank, steps[rank]);
-      }
-      return behind.empty() ? "all ranks had begun this step" : behind;
+      return text;
     } catch (const std::exception&) {
-      return "rank 0, which keeps the list of steps, does not answer or a rank never began";
+      return "rank 0, where ranks meet, does not answer";
     }
+  }
+
+  std::string step_of(int64_t rank) {
+    if (!store_->check({step_key(rank)})) return "none";
+    const auto bytes = store_->get(step_key(rank));
+    return {bytes.begin(), bytes.end()};
   }
 
   Place place_;

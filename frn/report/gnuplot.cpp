@@ -54,14 +54,23 @@ std::string list_of(const std::vector<double>& values) {
   return out;
 }
 
+// 1, 2 or 5 times a power of ten, at least `least`: few ticks in little room.
+double round_step(double least) {
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double digit : {1.0, 2.0, 5.0}) {
+    if (digit * power >= least) return digit * power;
+  }
+  return 10 * power;
+}
+
 // The same curves once more, small, over the chart.
 std::string inset_of(const Inset& inset, const std::string& plot) {
   return fmt::format(
       "set origin 0.42,0.2\nset size 0.5,0.42\nunset key\nunset title\nunset xlabel\nunset ylabel\n"
       "set object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#ffffff' fillstyle solid noborder\n"
       "set xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\nset border 15\nset tics font ',11'\n"
-      "set ytics autofreq\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\n{}unset multiplot\n",
-      inset.x_low, inset.x_high, inset.y_low, inset.y_high, plot);
+      "set ytics {:.9g}\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\n{}unset multiplot\n",
+      inset.x_low, inset.x_high, inset.y_low, inset.y_high, round_step((inset.y_high - inset.y_low) / 3), plot);
 }
 
 std::string settings_of(const LineChart& chart, const std::filesystem::path& svg) {

@@ -49,9 +49,9 @@ std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& 
         lay_over(cell.settings, given);
         cell.settings["seed"] = std::to_string(seed);
         if (!cell.settings.contains("data")) {
-          throw Error("study", fmt::format("{} at scale {} needs --data {}; --data random tries it on generated images",
-                                           study.name, scale.name,
-                                           scale.needs_data.empty() ? "KIND:DIR" : scale.needs_data));
+          throw Error("study",
+                      fmt::format("{} at scale {} needs --data {}; --data random tries it on generated images",
+                                  study.name, scale.name, scale.needs_data.empty() ? "KIND:DIR" : scale.needs_data));
         }
         out.push_back(std::move(cell));
       }

@@ -33,7 +33,9 @@ double margin_of_one_seed(const CellSummary& a, const CellSummary& b) {
 }
 
 double margin_of_seeds(const CellSummary& a, const CellSummary& b) {
-  const auto part = [](const CellSummary& s) { return s.deviation * s.deviation / static_cast<double>(s.values.size()); };
+  const auto part = [](const CellSummary& s) {
+    return s.deviation * s.deviation / static_cast<double>(s.values.size());
+  };
   const auto freedom_part = [&](const CellSummary& s) {
     return part(s) * part(s) / static_cast<double>(s.values.size() - 1);
   };
@@ -89,8 +91,8 @@ Judgement close_by(const Named& a, const Named& b, double within) {
     }
   }
   const auto difference = difference_of(a.summary, b.summary);
-  const auto words = fmt::format("{} and {} are {:.2f} points apart (claimed: at most {:g}; known to {:.2f})", a.name, b.name,
-                                 std::abs(difference.points), within, difference.margin);
+  const auto words = fmt::format("{} and {} are {:.2f} points apart (claimed: at most {:g}; known to {:.2f})", a.name,
+                                 b.name, std::abs(difference.points), within, difference.margin);
   const double apart = std::abs(difference.points);
   if (apart - difference.margin > within) return {Verdict::kDoesNotHold, words};
   if (apart + difference.margin <= within) return {Verdict::kHolds, words};
@@ -230,9 +232,12 @@ std::vector<JudgedClaim> judge(const StudyResults& results) {
 
 std::string rule_of_claims() {
   return fmt::format(
-      "How claims are decided: two cells differ when Welch's t-test over their seeds says so at 95 %. With one seed only a "
-      "difference counts that is above {:g} points and above {:g} times the error that so few validation images leave. A "
-      "cell that diverged is below one that was trained. A claim about many cells holds when it does for all of them, and "
+      "How claims are decided: two cells differ when Welch's t-test over their seeds says so at 95 %. With one seed "
+      "only a "
+      "difference counts that is above {:g} points and above {:g} times the error that so few validation images leave. "
+      "A "
+      "cell that diverged is below one that was trained. A claim about many cells holds when it does for all of them, "
+      "and "
       "does not hold as soon as it fails for one.",
       kHuge, kHugeErrors);
 }

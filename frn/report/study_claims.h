@@ -1,9 +1,9 @@
 // The paper's claims against what was trained: which hold, which do not, and which the seeds cannot tell.
 //
-// The rule. A difference of two cells is decided by Welch's t-test over their seeds at 95 % (two-sided). With one seed of
-// either there is no spread to go by: then only a difference counts that is above 5 points and above five times the error
-// which so few validation images leave. A cell that diverged is below one that was trained. A claim about many cells holds
-// when it does for all of them, and does not hold as soon as it fails for one.
+// The rule. A difference of two cells is decided by Welch's t-test over their seeds at 95 % (two-sided). With one seed
+// of either there is no spread to go by: then only a difference counts that is above 5 points and above five times the
+// error which so few validation images leave. A cell that diverged is below one that was trained. A claim about many
+// cells holds when it does for all of them, and does not hold as soon as it fails for one.
 #pragma once
 
 #include "frn/report/study_results.h"

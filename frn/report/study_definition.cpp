@@ -165,9 +165,12 @@ std::vector<PublishedValue> read_values(const Reader& from, const std::string& r
   std::vector<PublishedValue> out;
   if (const auto* list = node.as_array()) {
     for (const auto& value : *list) {
-      if (value.is_number()) out.push_back({value.value_or(0.0), false});
-      else if (value.value_or(std::string()) == "diverged") out.push_back({0, true});
-      else from.fail(row + " must be a list of numbers, or \"diverged\"");
+      if (value.is_number())
+        out.push_back({value.value_or(0.0), false});
+      else if (value.value_or(std::string()) == "diverged")
+        out.push_back({0, true});
+      else
+        from.fail(row + " must be a list of numbers, or \"diverged\"");
     }
   }
   if (out.size() != columns) {
@@ -238,9 +241,8 @@ void read_claims(Reader& from, StudyDefinition& study) {
 
 void read_figures(Reader& from, StudyDefinition& study) {
   from.each("figure", [&](Reader& table) {
-    StudyFigure figure{table.text("file", true), table.text("kind", true), table.text("metric"),
-                       table.text("caption"),    table.text("x_label"),    table.texts("rows"),
-                       table.texts("inset")};
+    StudyFigure figure{table.text("file", true), table.text("kind", true), table.text("metric"), table.text("caption"),
+                       table.text("x_label"),    table.texts("rows"),      table.texts("inset")};
     table.done();
     if (!is_name(figure.file)) table.fail("file must be letters, digits, '-', '_' or '.'");
     if (figure.kind != "columns" && figure.kind != "curves") {
@@ -302,8 +304,8 @@ const StudyScale& StudyDefinition::scale(const std::string& wanted) const {
     if (scale.name == wanted) return scale;
     known.push_back(scale.name);
   }
-  throw Error("study", fmt::format("{} has no scale '{}'{}; known: {}", name, wanted, suggestion(wanted, known),
-                                   join(known)));
+  throw Error("study",
+              fmt::format("{} has no scale '{}'{}; known: {}", name, wanted, suggestion(wanted, known), join(known)));
 }
 
 StudyDefinition parse_study(const std::string& text, const std::string& name, const std::string& source) {
@@ -311,8 +313,8 @@ StudyDefinition parse_study(const std::string& text, const std::string& name, co
   try {
     table = toml::parse(text);
   } catch (const toml::parse_error& error) {
-    throw Error("study", fmt::format("{}: line {} is not TOML: {}", source, error.source().begin.line,
-                                     error.description()));
+    throw Error("study",
+                fmt::format("{}: line {} is not TOML: {}", source, error.source().begin.line, error.description()));
   }
   return read_study(table, name, source);
 }

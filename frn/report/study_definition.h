@@ -40,7 +40,8 @@ struct PublishedValue {
   bool diverged = false;
 };
 
-// Sides are cells, "row@column", or rows, "row", which stand for the row's cells in all columns (or those of `columns`).
+// Sides are cells, "row@column", or rows, "row", which stand for the row's cells in all columns (or those of
+// `columns`).
 struct StudyClaim {
   std::string text;
   std::string place;

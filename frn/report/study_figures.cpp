@@ -90,7 +90,8 @@ void add_over_columns(const StudyResults& results, const StudyFigure& figure, st
     const auto* value = study.published_at(figure.metric, r, c);
     return value == nullptr || value->diverged ? kMissing : value->percent;
   });
-  if (has_points(ours)) out.push_back({figure.file, "Ours, scale " + results.record.scale + ". " + figure.caption, ours});
+  if (has_points(ours))
+    out.push_back({figure.file, "Ours, scale " + results.record.scale + ". " + figure.caption, ours});
   if (has_points(paper)) out.push_back({figure.file + "-paper", "The paper's values (" + study.place + ").", paper});
 }
 
@@ -154,8 +155,10 @@ void add_curves(const StudyFolder& folder, const StudyResults& results, const St
 std::vector<NamedChart> charts_of(const StudyFolder& folder, const StudyResults& results) {
   std::vector<NamedChart> out;
   for (const auto& figure : results.study.figures) {
-    if (figure.kind == "columns") add_over_columns(results, figure, out);
-    else add_curves(folder, results, figure, out);
+    if (figure.kind == "columns")
+      add_over_columns(results, figure, out);
+    else
+      add_curves(folder, results, figure, out);
   }
   return out;
 }

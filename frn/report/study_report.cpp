@@ -95,8 +95,9 @@ std::string results_section(const StudyResults& results) {
   const auto& study = results.study;
   std::string out;
   if (results.record.scale != "paper" && !study.published.empty()) {
-    out += html::paragraph("This scale is not the paper's: other images, a smaller network, fewer steps. Compare which is "
-                           "higher and by how much, not the values themselves.");
+    out += html::paragraph(
+        "This scale is not the paper's: other images, a smaller network, fewer steps. Compare which is "
+        "higher and by how much, not the values themselves.");
   }
   for (const auto& metric : study.metrics) out += html::table(table_of(results, metric));
   return html::section("The paper's table beside ours", out);
@@ -115,7 +116,9 @@ std::string relative_section(const StudyResults& results) {
 std::string claims_section(const StudyResults& results) {
   std::vector<html::Judged> entries;
   for (const auto& claim : judge(results)) {
-    const char* tone = claim.verdict == Verdict::kHolds ? "good" : claim.verdict == Verdict::kDoesNotHold ? "bad" : "open";
+    const char* tone = claim.verdict == Verdict::kHolds         ? "good"
+                       : claim.verdict == Verdict::kDoesNotHold ? "bad"
+                                                                : "open";
     const auto& place = claim.claim->place;
     entries.push_back({verdict_text(claim.verdict), tone, claim.claim->text,
                        (place.empty() ? "" : "Paper, " + place + ". Here: ") + claim.reason + "."});
@@ -146,8 +149,10 @@ std::string settings_section(const StudyResults& results) {
       same = same && found != result.cell.settings.end() && found->second == value;
     }
     if (key == "seed") continue;
-    if (same) common.emplace_back(key, plain_value(results.cells.front().cell.settings, key));
-    else different.push_back(key);
+    if (same)
+      common.emplace_back(key, plain_value(results.cells.front().cell.settings, key));
+    else
+      different.push_back(key);
   }
   html::Table table{{{"cell"}}, {}};
   for (const auto& key : different) table.columns.push_back({key});
@@ -160,8 +165,7 @@ std::string settings_section(const StudyResults& results) {
     row.emplace_back(fmt::format("{:.1f}", result.seconds / 60));
     table.rows.push_back(std::move(row));
   }
-  return html::section("Settings of all cells", html::properties(common)) +
-         html::section("Cells", html::table(table));
+  return html::section("Settings of all cells", html::properties(common)) + html::section("Cells", html::table(table));
 }
 
 std::string body(const StudyResults& results, const std::vector<std::string>& figures) {
@@ -172,7 +176,8 @@ std::string body(const StudyResults& results, const std::vector<std::string>& fi
   if (!about.empty()) out += html::paragraph("Scale " + results.record.scale + ": " + about);
   out += results_section(results) + relative_section(results) + claims_section(results) + notes_section(results);
   if (!figures.empty()) out += html::section("Figures", html::figures(figures));
-  return out + settings_section(results) + html::section("Where it was made", html::properties(results.record.provenance));
+  return out + settings_section(results) +
+         html::section("Where it was made", html::properties(results.record.provenance));
 }
 
 }  // namespace

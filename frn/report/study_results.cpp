@@ -136,9 +136,12 @@ CellSummary summarise(const StudyResults& results, const std::string& metric, si
   for (const auto* result : results.at(row, column)) {
     ++out.seeds;
     const auto value = result->percent.find(metric);
-    if (result->state == CellState::kDiverged) ++out.diverged;
-    else if (result->state == CellState::kFailed) ++out.failed;
-    else if (result->state != CellState::kFinished || value == result->percent.end()) ++out.open;
+    if (result->state == CellState::kDiverged)
+      ++out.diverged;
+    else if (result->state == CellState::kFailed)
+      ++out.failed;
+    else if (result->state != CellState::kFinished || value == result->percent.end())
+      ++out.open;
     else {
       out.values.push_back(value->second);
       if (!(out.samples <= result->samples)) out.samples = result->samples;

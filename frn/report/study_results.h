@@ -44,7 +44,7 @@ StudyResults read_results(const StudyFolder& folder);
 
 // The seeds of one cell together. Stopped and unfinished cells have no value: it would be that of another training.
 struct CellSummary {
-  std::vector<double> values;  // of finished seeds
+  std::vector<double> values;                            // of finished seeds
   size_t seeds = 0, diverged = 0, failed = 0, open = 0;  // open: missing, unfinished or stopped
   double mean = kMissing;
   double deviation = kMissing;  // of one seed, with n - 1; two values at least

@@ -86,15 +86,17 @@ std::string csv_line(const StudyResults& results, const CellResult& result) {
   const auto& study = results.study;
   const auto& cell = result.cell;
   const auto setting = [&](const char* key) { return csv_text(plain_value(cell.settings, key)); };
-  std::string out = fmt::format("{},{},{},{},{},{},{},{},{},{}", cell.name, csv_text(study.rows[cell.row].name),
-                                csv_text(study.columns[cell.column].name), cell.seed, setting("model"), setting("norm"),
-                                setting("batch_per_device"), setting("lr_base"), csv_text(state_text(result)), result.step);
+  std::string out =
+      fmt::format("{},{},{},{},{},{},{},{},{},{}", cell.name, csv_text(study.rows[cell.row].name),
+                  csv_text(study.columns[cell.column].name), cell.seed, setting("model"), setting("norm"),
+                  setting("batch_per_device"), setting("lr_base"), csv_text(state_text(result)), result.step);
   for (const auto& metric : study.metrics) {
     const auto* published = study.published_at(metric.key, cell.row, cell.column);
     out += "," + (published == nullptr ? "" : published_text(published));
     const auto value = result.percent.find(metric.key);
-    out += "," + (value == result.percent.end() || result.state == CellState::kDiverged ? ""
-                                                                                        : fmt::format("{:.4f}", value->second));
+    out += "," + (value == result.percent.end() || result.state == CellState::kDiverged
+                      ? ""
+                      : fmt::format("{:.4f}", value->second));
   }
   return out + fmt::format(",{:.1f},{}\n", result.seconds, csv_text(result.message));
 }

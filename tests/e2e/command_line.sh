@@ -30,7 +30,7 @@ expect bad 'float64' "$frn" bench kernels --types float64
 expect bad 'figure-epsilon' "$frn" study table9
 expect bad '--list' "$frn" study
 expect 0 'figure-epsilon' "$frn" study --list
-expect 0 'table4 +Table 4, section 4.1' "$frn" study --list
+expect 0 'table4 +A network with fully connected layers .Table 4, section 4.1' "$frn" study --list
 expect bad "no study is named 'tabel2' .did you mean 'table2'" "$frn" study tabel2
 expect bad "has no scale 'smok'.*did you mean 'smoke'" "$frn" study table2 --scale smok
 expect bad 'needs --data imagefolder:DIR; --data random' "$frn" study table2 --scale paper --out "$work/paper"

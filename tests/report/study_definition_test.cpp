@@ -49,7 +49,8 @@ TEST(StudyDefinition, PublishedValuesAreByRowAndColumn) {
 TEST(StudyDefinition, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_TRUE(holds(error_with("title = \"A made-up study\"", "title ="), "made-up.toml: line 2 is not TOML"));
   EXPECT_TRUE(holds(error_with("title = \"A made-up study\"", "titel = \"x\""), "title is missing"));
-  EXPECT_TRUE(holds(error_with("reference = \"bn\"", "referenz = \"bn\""), "unknown key 'referenz' (did you mean 'ref"));
+  EXPECT_TRUE(
+      holds(error_with("reference = \"bn\"", "referenz = \"bn\""), "unknown key 'referenz' (did you mean 'ref"));
   EXPECT_TRUE(holds(error_with("higher = [\"frn\"]", "higher = [\"fnr\"]"), "[[claim]] 1: no row is named 'fnr'"));
   EXPECT_TRUE(holds(error_with("bn = [76.21, \"diverged\"]", "bn = [76.21]"), "a list of 2 values"));
   EXPECT_TRUE(holds(error_with("kind = \"curves\"", "kind = \"pie\""), "kind must be columns or curves"));

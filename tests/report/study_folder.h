@@ -62,7 +62,8 @@ kind = "curves"
 
 struct MadeUpStudy {
   MadeUpStudy(const std::filesystem::path& path, int64_t seeds) : folder{path} {
-    folder.write(kMadeUpStudy, {"made-up", "smoke", seeds, {{"max_steps", "0"}}, {{"commit", "abc"}, {"machine", "m"}}});
+    folder.write(kMadeUpStudy,
+                 {"made-up", "smoke", seeds, {{"max_steps", "0"}}, {{"commit", "abc"}, {"machine", "m"}}});
   }
 
   void put(const std::string& cell, const char* file, const std::string& text) const {
@@ -77,7 +78,8 @@ struct MadeUpStudy {
                     status, share));
   }
   void diverge(const std::string& cell) const {
-    put(cell, "metrics.json", R"({"status":"diverged","step":7,"seconds":1,"message":"the loss is not finite at step 7"})");
+    put(cell, "metrics.json",
+        R"({"status":"diverged","step":7,"seconds":1,"message":"the loss is not finite at step 7"})");
   }
   void fail(const std::string& cell) const { put(cell, "failure.txt", "[train] no <such> file\n"); }
 

@@ -14,8 +14,12 @@ class StudyReport : public FolderTest {
  protected:
   static bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
   MadeUpStudy study(int64_t seeds) { return {folder_ / "a study", seeds}; }
-  static std::string page(const MadeUpStudy& study) { return contents((study_report(study.folder), study.folder.path / "report.html")); }
-  static Verdict verdict(const MadeUpStudy& study, size_t claim) { return judge(read_results(study.folder)).at(claim).verdict; }
+  static std::string page(const MadeUpStudy& study) {
+    return contents((study_report(study.folder), study.folder.path / "report.html"));
+  }
+  static Verdict verdict(const MadeUpStudy& study, size_t claim) {
+    return judge(read_results(study.folder)).at(claim).verdict;
+  }
   // Both columns of a row, with these seeds.
   static void finish_row(const MadeUpStudy& study, const std::string& row, const std::vector<double>& shares) {
     for (size_t seed = 0; seed < shares.size(); ++seed) {
