@@ -140,6 +140,7 @@ std::vector<StudyLine> read_lines(Reader& from, const char* key) {
 void must_be_known(const Reader& where, const std::string& name, const std::vector<StudyLine>& lines,
                    const char* what) {
   std::vector<std::string_view> known;
+  known.reserve(lines.size());
   for (const auto& line : lines) known.push_back(line.name);
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   where.fail(fmt::format("no {} is named '{}'{}; known: {}", what, name, suggestion(name, known), join(known)));
