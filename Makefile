@@ -19,7 +19,7 @@ SOURCES := find frn bench tests -type f \( -name '*.cpp' -o -name '*.h' -o -name
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-run: ## build, then show kernel speeds and the paper's epsilon figure (out/figure-epsilon)
+run: ## build, then train the paper's Table 2 in small on the built-in images (out/table2/report.html)
 build: ## build build/bin/frn and build/lib/libfrn_ops.so
 test: ## build, then run the C++ tests and the comparison with PyTorch
 bench: ## build, then run all kernel benchmarks
@@ -43,8 +43,7 @@ clean: ## remove builds and results, keep what was fetched (.deps)
 
 .PHONY: do-run do-build do-test do-bench do-check-all do-lint
 do-run: do-build
-	build/bin/frn bench kernels --quick
-	build/bin/frn study figure-epsilon --out out/figure-epsilon
+	build/bin/frn study table2 --scale smoke --out out/table2
 
 do-build: $(FOLDER)/build.ninja
 	@cmake --build $(FOLDER) --parallel $(JOBS)

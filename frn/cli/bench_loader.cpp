@@ -73,7 +73,8 @@ void run(const Options& options) {
               << "\n";
     return;
   }
-  fmt::print("frn bench loader: {}, {} images from file to {} px floats, one core\n", options.data, images, options.size);
+  fmt::print("frn bench loader: {}, {} images from file to {} px floats, one core\n", options.data, images,
+             options.size);
   for (const auto& row : rows) fmt::print("{:<24}{:>10.0f} images/s\n", row.name, row.images_per_second);
 }
 
@@ -84,8 +85,12 @@ void add_bench_loader(CLI::App& bench) {
   auto* loader = bench.add_subcommand("loader", "Images per second and core, from files to a network's input");
   loader->add_option("--data", options->data, "KIND:DIR, e.g. imagefolder:DIR")->required();
   loader->add_option("--size", options->size, "Height and width")->check(CLI::PositiveNumber)->capture_default_str();
-  loader->add_option("--images", options->images, "Images per round")->check(CLI::PositiveNumber)->capture_default_str();
-  loader->add_option("--rounds", options->rounds, "The median counts")->check(CLI::Range(1, 1000))->capture_default_str();
+  loader->add_option("--images", options->images, "Images per round")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  loader->add_option("--rounds", options->rounds, "The median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   loader->add_flag("--json", options->as_json, "Print JSON");
   loader->callback([options] { run(*options); });
 }

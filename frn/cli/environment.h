@@ -4,8 +4,9 @@
 namespace frn::cli {
 
 // Bounds how long OpenMP's threads spin at the end of a parallel region, unless the user has said so: with GNU's
-// default they burn their processor for milliseconds, and beside another busy process a network trains ten times slower.
-// The library reads it when it is loaded, so the program starts itself again for the commands that compute. Call first thing in main.
+// default they burn their processor for milliseconds, and beside another busy process a network trains ten times
+// slower. The library reads it when it is loaded, so the program starts itself again for the commands that compute.
+// Call first thing in main.
 void bound_spinning(char** argv);
 
 // Some virtual machines show AMX and die of an illegal instruction in a bfloat16 product. Tries one in a child process,

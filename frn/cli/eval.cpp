@@ -34,10 +34,11 @@ const std::map<std::string, train::Weights> kWeights{
 
 void check_classes(const train::TrainedModel& trained, const data::Dataset& dataset, const std::string& name) {
   if (trained.classes == dataset.classes()) return;
-  throw Error("eval", fmt::format("the data must have the classes the run was trained on, {} ('{}', ...), but {} has {} "
-                                  "('{}', ...)",
-                                  trained.classes.size(), trained.classes.at(0), name, dataset.classes().size(),
-                                  dataset.classes().at(0)));
+  throw Error("eval",
+              fmt::format("the data must have the classes the run was trained on, {} ('{}', ...), but {} has {} "
+                          "('{}', ...)",
+                          trained.classes.size(), trained.classes.at(0), name, dataset.classes().size(),
+                          dataset.classes().at(0)));
 }
 
 void run(const Options& options) {

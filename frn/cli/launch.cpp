@@ -87,7 +87,8 @@ struct Ended {
 };
 
 std::string how(int status) {
-  if (WIFSIGNALED(status)) return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+  if (WIFSIGNALED(status))
+    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   return fmt::format("ended with exit code {}", WEXITSTATUS(status));
 }
 
@@ -123,8 +124,10 @@ class Ranks {
     if (!first) return 0;
     const int code = exit_code(first->status);
     if (code != kExitSignal + SIGINT && code != kExitSignal + SIGTERM) {
-      fmt::print(stderr, "frn: [processes] rank {} {}; the other ranks were ended; --resume goes on from the newest "
-                         "checkpoint\n", first->rank, how(first->status));
+      fmt::print(stderr,
+                 "frn: [processes] rank {} {}; the other ranks were ended; --resume goes on from the newest "
+                 "checkpoint\n",
+                 first->rank, how(first->status));
     }
     return code;
   }

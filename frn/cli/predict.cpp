@@ -37,9 +37,10 @@ struct Guess {
 
 std::vector<Guess> guesses(const train::TrainedModel& trained, const at::Tensor& image, int64_t top) {
   const torch::NoGradGuard no_grad;
-  const auto format = trained.config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast
-                                                               : at::MemoryFormat::Contiguous;
-  const auto logits = train::forward(*trained.model, image.contiguous(format), trained.config.autocast == "bfloat16").logits;
+  const auto format =
+      trained.config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const auto logits =
+      train::forward(*trained.model, image.contiguous(format), trained.config.autocast == "bfloat16").logits;
   const auto count = std::min(top, static_cast<int64_t>(trained.classes.size()));
   const auto [values, indices] = at::topk(at::softmax(logits.to(at::kFloat), 1)[0], count);
   std::vector<Guess> out;
@@ -57,8 +58,7 @@ void print(const std::string& path, const std::vector<Guess>& guesses) {
 void run(const Options& options) {
   const auto trained = train::open_trained({options.run});
   for (const auto& sentence : trained.damaged) fmt::print(stderr, "frn: {}\n", sentence);
-  const auto pipeline =
-      train::evaluation_pipeline(trained.config, *data::parse_data_name(trained.config.data).kind);
+  const auto pipeline = train::evaluation_pipeline(trained.config, *data::parse_data_name(trained.config.data).kind);
   auto image = at::empty({1, pipeline.channels, pipeline.size, pipeline.size});
   const std::span<float> out(image.mutable_data_ptr<float>(), static_cast<size_t>(image.numel()));
   json list = json::array();
@@ -75,7 +75,8 @@ void run(const Options& options) {
     const auto found = guesses(trained, image, options.top);
     if (!options.as_json) print(path, found);
     json entry{{"image", path}, {"classes", json::array()}};
-    for (const auto& guess : found) entry["classes"].push_back({{"name", guess.name}, {"probability", guess.probability}});
+    for (const auto& guess : found)
+      entry["classes"].push_back({{"name", guess.name}, {"probability", guess.probability}});
     list.push_back(std::move(entry));
   }
   if (options.as_json) std::cout << list.dump(2) << "\n";

@@ -88,12 +88,13 @@ class Display {
   }
 
   void validated(const train::ValidationRow& row) {
-    progress_->line(fmt::format(
-        "epoch {:5.1f}  step {:>{}}  loss {:.3f}  P@1 {:5.1f} %  {:6.0f} images/s | validation: loss {:.3f}  P@1 {:5.2f} %  "
-        "R@5 {:5.2f} %  {} left",
-        row.epoch, row.step, std::to_string(steps_).size(), last_.loss, 100 * last_.precision_at_1,
-        last_.images_per_second, row.loss, 100 * row.precision_at_1, 100 * row.recall_at_5,
-        clock_text(progress_->seconds_left(row.step))));
+    progress_->line(
+        fmt::format("epoch {:5.1f}  step {:>{}}  loss {:.3f}  P@1 {:5.1f} %  {:6.0f} images/s | validation: loss "
+                    "{:.3f}  P@1 {:5.2f} %  "
+                    "R@5 {:5.2f} %  {} left",
+                    row.epoch, row.step, std::to_string(steps_).size(), last_.loss, 100 * last_.precision_at_1,
+                    last_.images_per_second, row.loss, 100 * row.precision_at_1, 100 * row.recall_at_5,
+                    clock_text(progress_->seconds_left(row.step))));
   }
 
   void warned(const std::string& sentence) {
@@ -157,9 +158,10 @@ void run(const Options& options) {
   if (options.processes > 1) throw CLI::RuntimeError(launch_processes(options.processes));
   const RunFolder folder{options.out};
   const auto place = dist::read_place();
-  const auto group = place.world == 1 ? dist::make_single_group()
-                                      : dist::make_gloo_group(place, std::chrono::milliseconds(static_cast<int64_t>(
-                                                                         1000 * options.settings.timeout())));
+  const auto group =
+      place.world == 1 ? dist::make_single_group()
+                       : dist::make_gloo_group(
+                             place, std::chrono::milliseconds(static_cast<int64_t>(1000 * options.settings.timeout())));
   TrainConfig config;
   if (group->is_first()) config = open_folder(options, folder, place);
   if (group->world() > 1) {
@@ -189,7 +191,9 @@ void add_train(CLI::App& program) {
   auto options = std::make_shared<Options>();
   auto* train = program.add_subcommand("train", "Train a network");
   train->add_option("--out", options->out, "The run's folder")->required();
-  train->add_option("--processes", options->processes, "Start so many processes on this machine, a device each or several")
+  train
+      ->add_option("--processes", options->processes,
+                   "Start so many processes on this machine, a device each or several")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   train->add_flag("--resume", options->resume, "Go on with the run in --out from its newest whole checkpoint");

@@ -34,11 +34,7 @@ struct AddOption {
 };
 
 void copy_value(const train::Setting& from, const train::Setting& to) {
-  std::visit(
-      [&](auto* source) {
-        *std::get<decltype(source)>(to.value) = *source;
-      },
-      from.value);
+  std::visit([&](auto* source) { *std::get<decltype(source)>(to.value) = *source; }, from.value);
 }
 
 bool same_value(const train::Setting& a, const train::Setting& b) {
@@ -87,9 +83,10 @@ train::TrainConfig TrainOptions::resolve_resumed(const train::RunFolder& folder)
   const auto after = train::settings_of(wanted);
   for (size_t i = 0; i < before.size(); ++i) {
     if (before[i].free_on_resume || same_value(before[i], after[i])) continue;
-    throw Error("train", fmt::format("a resumed run keeps its {}, but another was given; leave {} out, or start another "
-                                     "run with --out",
-                                     before[i].key, option_name(before[i].key)));
+    throw Error("train",
+                fmt::format("a resumed run keeps its {}, but another was given; leave {} out, or start another "
+                            "run with --out",
+                            before[i].key, option_name(before[i].key)));
   }
   train::check(wanted);
   return wanted;

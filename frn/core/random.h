@@ -26,10 +26,10 @@ class Random {
  public:
   explicit Random(RandomKey key) : key_(key.value()) {}
 
-  uint64_t bits();                           // 64 random bits
-  double uniform();                          // from 0 to below 1, in steps of 2^-53
-  double uniform(double low, double high);   // from low to below high
-  int64_t below(int64_t count);              // 0 .. count-1, each equally likely; count >= 1
+  uint64_t bits();                          // 64 random bits
+  double uniform();                         // from 0 to below 1, in steps of 2^-53
+  double uniform(double low, double high);  // from low to below high
+  int64_t below(int64_t count);             // 0 .. count-1, each equally likely; count >= 1
   bool coin() { return (bits() >> 63) != 0; }
 
  private:

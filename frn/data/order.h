@@ -20,7 +20,7 @@ struct OrderOptions {
   bool shuffle = true;     // else by index, every epoch alike
   bool keep_last = false;  // keep an epoch's last, smaller batch, cut to a multiple of `divisor`
   int64_t divisor = 1;     // devices, which share every batch evenly
-  int64_t epochs = -1;      // -1: without end
+  int64_t epochs = -1;     // -1: without end
   // The part of one rank. With all ranks' parts together an epoch is the same for any number of them.
   int64_t rank = 0;
   int64_t world = 1;
@@ -35,8 +35,8 @@ class BatchOrder {
 
   int64_t batches_per_epoch() const { return batches_per_epoch_; }
   int64_t samples_per_epoch() const;
-  // The rank's samples of a batch, counted from 0 over all epochs; none after the last epoch. Not for many threads at once:
-  // it keeps the epoch's permutation.
+  // The rank's samples of a batch, counted from 0 over all epochs; none after the last epoch. Not for many threads at
+  // once: it keeps the epoch's permutation.
   std::vector<SampleKey> batch(int64_t number);
 
  private:

@@ -22,8 +22,8 @@ struct Launcher {
 constexpr std::array kLaunchers{
     Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"},
     Launcher{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_LAUNCH_NODE_IPADDR"},
-    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-             "OMPI_COMM_WORLD_LOCAL_SIZE", ""},
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+             ""},
     Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ""},
 };
 
@@ -49,8 +49,9 @@ std::string address_of(const Launcher& launcher, const Place& place, const ReadV
   if (const auto address = *launcher.address == '\0' ? std::nullopt : read(launcher.address)) return *address;
   const auto local = read(launcher.local_world);
   if (local && whole(launcher.local_world, *local) == place.world) return "127.0.0.1";
-  throw Error("dist", "MASTER_ADDR must name the machine of rank 0 when there are several, but is not set; set it and "
-                      "MASTER_PORT for all ranks");
+  throw Error("dist",
+              "MASTER_ADDR must name the machine of rank 0 when there are several, but is not set; set it and "
+              "MASTER_PORT for all ranks");
 }
 
 }  // namespace

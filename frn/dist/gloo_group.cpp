@@ -115,7 +115,7 @@ class GlooGroup : public Group {
 
   Error failure(const std::string& what, const std::string& reason) override {
     return {"dist", fmt::format("rank {} waited in {} (step {}) and got no answer within {:.0f} s, or lost a peer: {}; "
-                                    "{}; start the run again with --resume",
+                                "{}; start the run again with --resume",
                                 place_.rank, what, step_, seconds(), first_line(reason), who_is_behind())};
   }
 
@@ -142,8 +142,8 @@ class GlooGroup : public Group {
                                           : c10d::ProcessGroupGloo::createDefaultDevice(false));
     const auto rank = static_cast<int>(place_.rank);
     const auto world = static_cast<int>(place_.world);
-    auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
-        c10::make_intrusive<c10d::PrefixStore>("gloo", store_), rank, world, gloo_options);
+    auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store_),
+                                                               rank, world, gloo_options);
     group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, rank, world);
     group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, backend);
     group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
@@ -178,8 +178,8 @@ class GlooGroup : public Group {
       } while (std::chrono::steady_clock::now() < deadline);
       std::string text;
       for (const int64_t rank : silent) {
-        text += fmt::format("{}rank {} does not answer (it began step {})", text.empty() ? "" : ", ", rank,
-                            step_of(rank));
+        text +=
+            fmt::format("{}rank {} does not answer (it began step {})", text.empty() ? "" : ", ", rank, step_of(rank));
       }
       return text;
     } catch (const std::exception&) {

@@ -24,8 +24,8 @@ class Reducer {
   virtual void prepare() = 0;
 };
 
-// The processes of a run. Every function is called by all ranks, in the same order. What goes wrong (a rank that died or
-// hangs longer than the timeout) is frn::Error that names the ranks which are behind, and what was waited for.
+// The processes of a run. Every function is called by all ranks, in the same order. What goes wrong (a rank that died
+// or hangs longer than the timeout) is frn::Error that names the ranks which are behind, and what was waited for.
 class Group {
  public:
   virtual ~Group() = default;
@@ -61,11 +61,11 @@ std::shared_ptr<Group> make_single_group();
 struct Place {
   int64_t rank = 0;
   int64_t world = 1;
-  int64_t local_rank = 0;        // among the processes of this machine
-  std::string master_address;    // of the store where ranks meet
+  int64_t local_rank = 0;      // among the processes of this machine
+  std::string master_address;  // of the store where ranks meet
   int64_t master_port = 0;
-  bool agent_store = false;      // torchrun's agent keeps the store: every rank is its client
-  int64_t restarts = 0;          // how often torchrun started the ranks again
+  bool agent_store = false;  // torchrun's agent keeps the store: every rank is its client
+  int64_t restarts = 0;      // how often torchrun started the ranks again
 };
 
 // Gloo, on CPUs. Blocks until all ranks have come, at most `timeout`.

@@ -15,8 +15,7 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, dou
     throw Error("cross_entropy", "logits and labels must have shapes [N, classes] and [N] but have " + got.str());
   }
   if (!(label_smoothing >= 0 && label_smoothing < 1)) {
-    throw Error("cross_entropy",
-                "label smoothing must be from 0 to below 1 but is " + std::to_string(label_smoothing));
+    throw Error("cross_entropy", "label smoothing must be from 0 to below 1 but is " + std::to_string(label_smoothing));
   }
   const bool narrow = logits.scalar_type() == at::kBFloat16 || logits.scalar_type() == at::kHalf;
   return at::cross_entropy_loss(narrow ? logits.to(at::kFloat) : logits, labels, /*weight=*/{}, at::Reduction::Mean,

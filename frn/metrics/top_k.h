@@ -14,7 +14,7 @@ namespace frn {
 // never right.
 struct TopK {
   int64_t samples = 0;
-  int64_t first = 0;      // labels with the highest score
+  int64_t first = 0;  // labels with the highest score
   int64_t first_five = 0;
 
   // logits [N, classes] of any floating-point type, labels [N] int64.

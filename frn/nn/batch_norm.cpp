@@ -94,8 +94,8 @@ at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
   // LibTorch has no batch norm on the meta device outside Python; there only the shape counts.
   if (x.is_meta()) return activate(at::empty_like(x));
   if (!is_training()) {
-    return LayerWatch::seen(
-        *this, activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var)));
+    return LayerWatch::seen(*this,
+                            activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var)));
   }
   at::Tensor z;
   if (virtual_devices_ > 1 && virtual_devices_ == x.size(0)) z = forward_sample_by_sample(x);

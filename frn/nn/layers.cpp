@@ -28,8 +28,7 @@ Conv2dImpl::Conv2dImpl(const ConvShape& shape) : Module("frn::Conv2d"), shape_(s
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x) const {
   if (!x.is_meta()) {
-    return LayerWatch::seen(*this,
-                            at::conv2d(x, weight, bias, {shape_.stride, shape_.stride}, shape_.padding));
+    return LayerWatch::seen(*this, at::conv2d(x, weight, bias, {shape_.stride, shape_.stride}, shape_.padding));
   }
   // LibTorch has no convolution on the meta device outside Python.
   const auto size = [&](int i) {

@@ -140,7 +140,8 @@ at::Tensor NormActImpl::activate(const at::Tensor& y) const {
   if (spec_.activation().name == kNoActivation) return y;
   // Shapes alone, also for real parameters: LibTorch's modules cannot move to the meta device.
   if (y.is_meta()) return at::empty_like(y);
-  // Keeps its result, which the next layer keeps anyway, where act() would keep y. At y = 0 the gradient is PyTorch's 0.
+  // Keeps its result, which the next layer keeps anyway, where act() would keep y. At y = 0 the gradient is PyTorch's
+  // 0.
   if (spec_.activation().name == "relu") return at::relu(y);
   return act(y, defined_or_none(tau), defined_or_none(kappa), spec_.activation().name);
 }

@@ -45,9 +45,9 @@ at::Tensor PerSampleNormImpl::current_eps(const torch::Device& device) {
 
 at::Tensor PerSampleNormImpl::forward(const at::Tensor& x) {
   if (x.is_meta() && !weight.is_meta()) return at::empty_like(x);
-  return LayerWatch::seen(*this, norm_act(x, weight, bias, current_eps(x.device()), defined_or_none(tau),
-                                          defined_or_none(kappa), groups_, spec().norm().centered,
-                                          spec().activation().name));
+  return LayerWatch::seen(
+      *this, norm_act(x, weight, bias, current_eps(x.device()), defined_or_none(tau), defined_or_none(kappa), groups_,
+                      spec().norm().centered, spec().activation().name));
 }
 
 }  // namespace frn

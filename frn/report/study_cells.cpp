@@ -62,7 +62,7 @@ std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& 
 
 std::string to_toml(const Settings& settings) {
   std::string out;
-  for (const auto& [key, value] : settings) out += key + " = " + value + "\n";
+  for (const auto& [key, value] : settings) out += fmt::format("{} = {}\n", key, value);
   return out;
 }
 

@@ -48,6 +48,7 @@ double margin_of_seeds(const CellSummary& a, const CellSummary& b) {
 struct Named {
   std::string name;
   CellSummary summary;
+  bool idle = false;  // no better than guessing, at a scale that is too short to blame the method for it
 };
 
 struct Judgement {
@@ -77,7 +78,8 @@ Judgement higher(const Named& a, const Named& b, double by) {
   for (const auto* cell : {&a, &b}) {
     if (!trained(cell->summary)) return {Verdict::kNotDecided, lack_of(*cell)};
   }
-  auto difference = difference_of(a.summary, b.summary);
+  if (a.idle) return {Verdict::kNotDecided, a.name + " has not learned anything in so few steps"};
+  const auto difference = difference_of(a.summary, b.summary);
   const auto words = sentence(a, b, difference, by);
   const double beyond = difference.points - by;
   if (std::abs(beyond) <= difference.margin) return {Verdict::kNotDecided, words};
@@ -89,6 +91,7 @@ Judgement close_by(const Named& a, const Named& b, double within) {
     if (!trained(cell->summary)) {
       return {all_diverged(cell->summary) ? Verdict::kDoesNotHold : Verdict::kNotDecided, lack_of(*cell)};
     }
+    if (cell->idle) return {Verdict::kNotDecided, cell->name + " has not learned anything in so few steps"};
   }
   const auto difference = difference_of(a.summary, b.summary);
   const auto words = fmt::format("{} and {} are {:.2f} points apart (claimed: at most {:g}; known to {:.2f})", a.name,
@@ -102,6 +105,7 @@ Judgement close_by(const Named& a, const Named& b, double within) {
 Judgement diverges(const Named& cell) {
   const auto& s = cell.summary;
   if (all_diverged(s)) return {Verdict::kHolds, cell.name + " diverged"};
+  if (cell.idle) return {Verdict::kNotDecided, cell.name + " neither diverged nor learned anything in so few steps"};
   if (trained(s)) return {Verdict::kDoesNotHold, fmt::format("{} was trained to {:.2f} %", cell.name, s.mean)};
   return {Verdict::kNotDecided, lack_of(cell)};
 }
@@ -152,8 +156,12 @@ class Judge {
   }
 
   Named named(const Place& place) const {
+    constexpr double kNearChance = 1.5;
+    const double chance = results_.study.scale(results_.record.scale).chance;
+    const auto guessing = summarise(results_, "precision_at_1", place.row, place.column);
     return {cell_name(results_.study, place.row, place.column, 0),
-            summarise(results_, claim_.metric, place.row, place.column)};
+            summarise(results_, claim_.metric, place.row, place.column),
+            trained(guessing) && guessing.mean <= kNearChance * chance};
   }
 
   void compare_all(std::vector<Judgement>& parts) const {
@@ -233,12 +241,13 @@ std::vector<JudgedClaim> judge(const StudyResults& results) {
 std::string rule_of_claims() {
   return fmt::format(
       "How claims are decided: two cells differ when Welch's t-test over their seeds says so at 95 %. With one seed "
-      "only a "
-      "difference counts that is above {:g} points and above {:g} times the error that so few validation images leave. "
-      "A "
-      "cell that diverged is below one that was trained. A claim about many cells holds when it does for all of them, "
-      "and "
-      "does not hold as soon as it fails for one.",
+      "only "
+      "a difference counts that is above {:g} points and above {:g} times the error that so few validation images "
+      "leave. "
+      "A cell that diverged is below one that was trained. At a scale other than the paper's a cell that is no better "
+      "than guessing decides nothing where it should be the higher one. A claim about many cells holds when it does "
+      "for "
+      "all of them, and does not hold as soon as it fails for one.",
       kHuge, kHugeErrors);
 }
 

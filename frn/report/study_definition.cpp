@@ -193,7 +193,12 @@ void read_published(Reader& from, StudyDefinition& study) {
 
 void read_scales(Reader& from, StudyDefinition& study) {
   from.named("scale", [&](const std::string& name, Reader& table) {
-    StudyScale scale{name, table.text("about"), table.text("needs_data"), table.text("random"), {}, {}, {}, {}, {}};
+    StudyScale scale;
+    scale.name = name;
+    scale.about = table.text("about");
+    scale.needs_data = table.text("needs_data");
+    scale.random = table.text("random");
+    scale.chance = table.number("chance");
     table.named("row", [&](const std::string& row, Reader& settings) {
       must_be_known(settings, row, study.rows, "row");
       scale.rows[row] = settings.rest();

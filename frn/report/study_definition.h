@@ -30,6 +30,7 @@ struct StudyScale {
   std::string about;
   std::string needs_data;  // what --data must give when the settings name no data: "imagefolder:DIR"
   std::string random;      // what `--data random` stands for: "random:299x3x1000"
+  double chance = 0;       // percent of P@1 by guessing: cells near it have not learned yet and decide no claim; 0: off
   Settings settings;
   std::map<std::string, Settings> rows, columns, cells;  // on top, by name
   std::map<std::string, std::string> titles;             // of columns whose cells are others than the paper's

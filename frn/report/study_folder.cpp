@@ -11,7 +11,7 @@ namespace frn::report {
 namespace {
 
 // Keeps the order in which things were written.
-using json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;
 
 std::string contents(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -24,10 +24,10 @@ void StudyFolder::write(const std::string& text, const StudyRecord& study) const
   std::error_code error;
   std::filesystem::create_directories(path / "cells", error);
   if (error) throw Error("study", "cannot make the folder " + path.string() + ": " + error.message());
-  json out{{"study", study.study}, {"scale", study.scale}, {"seeds", study.seeds}};
-  out["given"] = json::object();
+  Json out{{"study", study.study}, {"scale", study.scale}, {"seeds", study.seeds}};
+  out["given"] = Json::object();
   for (const auto& [key, value] : study.given) out["given"][key] = value;
-  out["provenance"] = json::object();
+  out["provenance"] = Json::object();
   for (const auto& [key, value] : study.provenance) out["provenance"][key] = value;
   write_whole_file(definition(), text, "study");
   write_whole_file(record(), out.dump(2) + "\n", "study");
@@ -38,7 +38,7 @@ StudyRecord StudyFolder::read_record() const {
     throw Error("study", path.string() + " holds no study: there is no study.json; frn study --out makes one");
   }
   try {
-    const auto in = json::parse(contents(record()));
+    const auto in = Json::parse(contents(record()));
     StudyRecord out;
     out.study = in.at("study").get<std::string>();
     out.scale = in.at("scale").get<std::string>();
@@ -48,7 +48,7 @@ StudyRecord StudyFolder::read_record() const {
       out.provenance.emplace_back(key, value.get<std::string>());
     }
     return out;
-  } catch (const json::exception& error) {
+  } catch (const Json::exception& error) {
     throw Error("study", record().string() + " is damaged (" + error.what() + "); start the study again to write it");
   }
 }

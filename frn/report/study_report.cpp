@@ -96,8 +96,9 @@ std::string results_section(const StudyResults& results) {
   std::string out;
   if (results.record.scale != "paper" && !study.published.empty()) {
     out += html::paragraph(
-        "This scale is not the paper's: other images, a smaller network, fewer steps. Compare which is "
-        "higher and by how much, not the values themselves.");
+        "This scale is not the paper's: other images, a smaller network, fewer steps. Compare which is higher and by "
+        "how "
+        "much, not the values themselves; the verdicts below are about these cells, not about the paper's.");
   }
   for (const auto& metric : study.metrics) out += html::table(table_of(results, metric));
   return html::section("The paper's table beside ours", out);

@@ -147,6 +147,9 @@ CellSummary summarise(const StudyResults& results, const std::string& metric, si
       if (!(out.samples <= result->samples)) out.samples = result->samples;
     }
   }
+  // A line of training speaks for a few batches, not for a validation set.
+  constexpr double kImagesOfALine = 64;
+  if (metric.starts_with("train.")) out.samples = kImagesOfALine;
   if (out.values.empty()) return out;
   out.mean = mean_of(out.values);
   if (out.values.size() < 2) return out;

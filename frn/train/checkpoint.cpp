@@ -121,7 +121,9 @@ TrainState state_from_text(const std::string& text) {
 
 CheckpointFolder::CheckpointFolder(fs::path folder, int64_t kept) : folder_(std::move(folder)), kept_(kept) {}
 
-fs::path CheckpointFolder::path_of(int64_t step) const { return folder_ / (std::string(kPrefix) + std::to_string(step)); }
+fs::path CheckpointFolder::path_of(int64_t step) const {
+  return folder_ / (std::string(kPrefix) + std::to_string(step));
+}
 
 std::vector<int64_t> CheckpointFolder::steps() const {
   std::vector<int64_t> steps;
@@ -178,10 +180,10 @@ fs::path CheckpointFolder::save(const Checkpoint& checkpoint) {
   } catch (const std::exception& failure) {
     fs::remove_all(beside, error);
     const auto all = steps();
-    throw Error("checkpoint", fmt::format("step {} cannot be saved: {}; {}", checkpoint.state.step, failure.what(),
-                                          all.empty() ? "there is no earlier checkpoint"
-                                                      : fmt::format("step {} is untouched, --resume goes on from it",
-                                                                    all.back())));
+    throw Error("checkpoint",
+                fmt::format("step {} cannot be saved: {}; {}", checkpoint.state.step, failure.what(),
+                            all.empty() ? "there is no earlier checkpoint"
+                                        : fmt::format("step {} is untouched, --resume goes on from it", all.back())));
   }
   remove_old();
   return place;

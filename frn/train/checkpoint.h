@@ -28,7 +28,7 @@ struct Running {
 struct TrainState {
   int64_t step = 0;  // updates done
   uint64_t seed = 0;
-  int64_t samples = 0;       // of the training set, for a run that is resumed on other data by mistake
+  int64_t samples = 0;  // of the training set, for a run that is resumed on other data by mistake
   int64_t batch_global = 0;
   std::vector<std::string> classes{};
   Running running{};
@@ -59,8 +59,8 @@ class CheckpointFolder {
   std::vector<int64_t> steps() const;
   std::filesystem::path path_of(int64_t step) const;
 
-  // The newest whole one, or none when there is none at all. Damaged ones are passed over and named in `damaged`. Throws
-  // frn::Error when there are some and all are damaged.
+  // The newest whole one, or none when there is none at all. Damaged ones are passed over and named in `damaged`.
+  // Throws frn::Error when there are some and all are damaged.
   struct Found {
     Checkpoint checkpoint;
     std::filesystem::path path;

@@ -26,8 +26,8 @@ void one_of(std::string_view key, const std::string& value, const std::vector<st
   for (const auto word : known) {
     if (word == value) return;
   }
-  throw Error("train", fmt::format("{} must be one of {} but is '{}'{}", key, join(known), value,
-                                   suggestion(value, known)));
+  throw Error("train",
+              fmt::format("{} must be one of {} but is '{}'{}", key, join(known), value, suggestion(value, known)));
 }
 
 void check_counts(const TrainConfig& config) {
@@ -116,7 +116,8 @@ std::vector<Setting> settings_of(TrainConfig& c) {
       {"workers", "threads that prepare images; 0: none of their own", &c.workers, kFree},
       {"log_every", "steps between lines of the log; 0: 200 lines a run", &c.log_every},
       {"validate_every", "steps between validations; 0: an epoch", &c.validate_every, kFree},
-      {"layers_every", "steps between reports of activation scales and clipped shares; 0: none", &c.layers_every, kFree},
+      {"layers_every", "steps between reports of activation scales and clipped shares; 0: none", &c.layers_every,
+       kFree},
       {"checkpoint_every", "steps between checkpoints; 0: an epoch", &c.checkpoint_every, kFree},
       {"checkpoints_kept", "the last so many are kept", &c.checkpoints_kept, kFree},
       {"broken_limit", "unreadable images that end a run when there are more", &c.broken_limit, kFree},
@@ -141,11 +142,11 @@ Schedule schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
                    : config.schedule == "step" ? Decay::kStep
                                                : Decay::kConstant;
   schedule.lr_peak = config.lr_peak();
-  schedule.steps = config.steps > 0 ? config.steps
-                                    : std::max<int64_t>(1, std::llround(config.epochs * static_cast<double>(batches_per_epoch)));
-  schedule.warmup_steps = config.warmup_steps >= 0
-                              ? config.warmup_steps
-                              : std::llround(kWarmupShare * static_cast<double>(schedule.steps));
+  schedule.steps = config.steps > 0
+                       ? config.steps
+                       : std::max<int64_t>(1, std::llround(config.epochs * static_cast<double>(batches_per_epoch)));
+  schedule.warmup_steps =
+      config.warmup_steps >= 0 ? config.warmup_steps : std::llround(kWarmupShare * static_cast<double>(schedule.steps));
   schedule.drops = config.lr_drops;
   schedule.drop_factor = config.lr_drop_factor;
   return schedule;

@@ -19,9 +19,9 @@ struct TrainConfig {
   std::string data = "fashion-mini";
   std::string weights;  // a safetensors file to start from; empty: fresh
 
-  int64_t image_size = 0;              // 0: the data kind's
-  std::string augmentation = "auto";   // auto: the data kind's
-  std::string colour = "auto";         // auto: with the augmentation inception
+  int64_t image_size = 0;             // 0: the data kind's
+  std::string augmentation = "auto";  // auto: the data kind's
+  std::string colour = "auto";        // auto: with the augmentation inception
   std::string last_batch = "drop";
 
   int64_t batch_per_device = 32;

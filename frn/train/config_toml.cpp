@@ -109,12 +109,11 @@ void read_toml_text(TrainConfig& config, const std::string& text, const std::str
     const std::string_view name = key.str();
     const auto setting = std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.key == name; });
     if (setting == settings.end()) {
-      throw Error("config", fmt::format("{}: unknown key '{}'{}; known: {}", source, name,
-                                        suggestion(name, known), join(known)));
+      throw Error("config",
+                  fmt::format("{}: unknown key '{}'{}; known: {}", source, name, suggestion(name, known), join(known)));
     }
     if (!std::visit(FromNode{node}, setting->value)) {
-      throw Error("config", fmt::format("{}: {} must be {}", source, name,
-                                        std::visit(TypeName{}, setting->value)));
+      throw Error("config", fmt::format("{}: {} must be {}", source, name, std::visit(TypeName{}, setting->value)));
     }
   }
 }

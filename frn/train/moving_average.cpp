@@ -30,8 +30,9 @@ void MovingAverage::load(const NamedTensors& averages) {
   for (const auto& [name, average] : averages_) {
     const auto found = averages.find(name);
     if (found == averages.end() || found->second.sizes() != average.sizes()) {
-      throw Error("moving_average", "an average of the weight's shape must be there for '" + name +
-                                        "' but is missing or has another shape; the checkpoint belongs to another model");
+      throw Error("moving_average",
+                  "an average of the weight's shape must be there for '" + name +
+                      "' but is missing or has another shape; the checkpoint belongs to another model");
     }
   }
   for (auto& [name, average] : averages_) average.copy_(averages.at(name));

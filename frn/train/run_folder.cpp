@@ -60,11 +60,11 @@ data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRo
 
 std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels) {
   at::manual_seed(RandomKey(static_cast<uint64_t>(config.seed)).value());
-  auto model = frn::make_model(config.model, {.norm = NormActSpec::parse(config.norm),
-                                              .classes = classes,
-                                              .input_channels = channels,
-                                              .dropout = config.dropout < 0 ? std::nullopt
-                                                                            : std::optional(config.dropout)});
+  auto model =
+      frn::make_model(config.model, {.norm = NormActSpec::parse(config.norm),
+                                     .classes = classes,
+                                     .input_channels = channels,
+                                     .dropout = config.dropout < 0 ? std::nullopt : std::optional(config.dropout)});
   if (config.layout == "channels-last") set_memory_format(*model, at::MemoryFormat::ChannelsLast);
   return model;
 }
@@ -84,8 +84,7 @@ TrainedModel open_trained(const RunFolder& folder, Weights weights) {
   trained.checkpoint = found->path;
   trained.damaged = found->damaged;
   const auto* const kind = data::parse_data_name(trained.config.data).kind;
-  trained.model =
-      make_model(trained.config, static_cast<int64_t>(trained.classes.size()), kind->channels);
+  trained.model = make_model(trained.config, static_cast<int64_t>(trained.classes.size()), kind->channels);
   load_state(*trained.model, trained.averaged ? checkpoint.averages : checkpoint.model);
   trained.model->eval();
   return trained;

@@ -92,8 +92,8 @@ void Step::run_micro_batch(const at::Tensor& images, const at::Tensor& labels, i
 StepResult Step::run(const at::Tensor& images, const at::Tensor& labels) {
   const int64_t batch = images.size(0);
   if (batch == 0 || batch % options_.devices != 0) {
-    throw Error("train", "a batch must be a multiple of the " + std::to_string(options_.devices) +
-                             " devices but has " + std::to_string(batch) + " images");
+    throw Error("train", "a batch must be a multiple of the " + std::to_string(options_.devices) + " devices but has " +
+                             std::to_string(batch) + " images");
   }
   StepResult result;
   const int64_t micro_batch = options_.batch_per_device * options_.devices;

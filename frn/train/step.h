@@ -18,7 +18,7 @@ struct StepOptions {
   int64_t devices = 1;         // virtual ones of this process; batch methods take their statistics on each
   int64_t images_at_once = 0;  // 0: a whole micro-batch (batch_per_device*devices) goes through the network at once
   double label_smoothing = 0;
-  bool bfloat16 = false;       // autocast
+  bool bfloat16 = false;  // autocast
   BeforeLast before_last = nullptr;
   // Goes on with backward although the loss is not finite: other ranks wait for this one's gradients.
   bool always_backward = false;
@@ -47,7 +47,8 @@ class Step {
     double weight;  // its share of the batch
   };
   void run_piece(const at::Tensor& images, const at::Tensor& labels, const Piece& piece, StepResult& result);
-  void run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, bool last, StepResult& result);
+  void run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, bool last,
+                       StepResult& result);
   bool goes_on(const StepResult& result) const;
 
   std::shared_ptr<Model> model_;

@@ -19,7 +19,7 @@
 namespace frn::train {
 namespace {
 
-constexpr uint64_t kStepKey = 1;   // streams of random numbers that follow from the seed
+constexpr uint64_t kStepKey = 1;  // streams of random numbers that follow from the seed
 constexpr int64_t kLogsPerRun = 200;
 
 class Stopwatch {
@@ -60,9 +60,7 @@ class Trainer {
   bool finished() const { return state_.step >= plan_.steps; }
   // Whether something that is done every so many steps is due after the step just made.
   bool due(int64_t every) const { return finished() || state_.step % every == 0; }
-  double epoch() const {
-    return static_cast<double>(state_.step) / static_cast<double>(plan_.batches_per_epoch);
-  }
+  double epoch() const { return static_cast<double>(state_.step) / static_cast<double>(plan_.batches_per_epoch); }
 
   // Gives false when the loss is not finite on some rank.
   bool update(const data::Batch& batch);
@@ -172,10 +170,10 @@ void Trainer::start_alike() {
 
 void Trainer::check_same_data(const TrainState& saved) const {
   if (saved.samples == state_.samples && saved.classes == state_.classes) return;
-  throw Error("train", fmt::format("a resumed run must see the training set it began with, {} images of {} classes, but "
-                                   "{} holds {} of {}; give the same --data or start another run",
-                                   saved.samples, saved.classes.size(), config_.data, state_.samples,
-                                   state_.classes.size()));
+  throw Error("train",
+              fmt::format("a resumed run must see the training set it began with, {} images of {} classes, but "
+                          "{} holds {} of {}; give the same --data or start another run",
+                          saved.samples, saved.classes.size(), config_.data, state_.samples, state_.classes.size()));
 }
 
 void Trainer::load(const CheckpointFolder::Found& found) {
@@ -219,9 +217,8 @@ void Trainer::add_up(StepResult& result) {
                                at::kDouble);
   group_->all_reduce(sums);
   const double* const values = sums.const_data_ptr<double>();
-  result.score = {.samples = std::llround(values[1]),
-                  .first = std::llround(values[2]),
-                  .first_five = std::llround(values[3])};
+  result.score = {
+      .samples = std::llround(values[1]), .first = std::llround(values[2]), .first_five = std::llround(values[3])};
   result.loss = values[0] / values[1];
   stops_ = values[4] > 0;
 }
@@ -232,8 +229,8 @@ bool Trainer::update(const data::Batch& batch) {
   add_up(result);
   last_loss_ = result.loss;
   if (!std::isfinite(result.loss)) return false;
-  const bool logs = (state_.step + 1) % or_else(config_.log_every, plan_.steps / kLogsPerRun) == 0 ||
-                    state_.step + 1 == plan_.steps;
+  const bool logs =
+      (state_.step + 1) % or_else(config_.log_every, plan_.steps / kLogsPerRun) == 0 || state_.step + 1 == plan_.steps;
   last_gradient_norm_ = clip_gradients(logs);
   sgd_.step(plan_.schedule.rate(state_.step));
   sgd_.clear_gradients();
@@ -323,7 +320,8 @@ std::string Trainer::explain_divergence(const data::Batch& batch) {
       "the loss became {} at step {} (learning rate {:.4g}); {}; try a lower --lr-base, more --warmup-steps, "
       "--clip-gradient-norm, or a learned eps such as --norm 'frn(eps=learned)+tlu'",
       last_loss_, state_.step + 1, plan_.schedule.rate(state_.step),
-      layer ? "the first layer with a bad output is " + *layer : "all layers' outputs are finite, the loss alone is not");
+      layer ? "the first layer with a bad output is " + *layer
+            : "all layers' outputs are finite, the loss alone is not");
 }
 
 Outcome Trainer::end(Status status, std::string message) {

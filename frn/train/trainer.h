@@ -69,9 +69,9 @@ struct Outcome {
   std::string message;                      // of a run that diverged: step, rate, layer, what to try
 };
 
-// Trains what the folder's config.toml says. A folder with checkpoints goes on from the newest whole one, to bitwise the
-// same weights as a run that was never interrupted (with as many threads). `stop` ends it after the step at hand with a
-// checkpoint. Throws frn::Error for what a person has to mend; the folder can then be resumed.
+// Trains what the folder's config.toml says. A folder with checkpoints goes on from the newest whole one, to bitwise
+// the same weights as a run that was never interrupted (with as many threads). `stop` ends it after the step at hand
+// with a checkpoint. Throws frn::Error for what a person has to mend; the folder can then be resumed.
 //
 // With a group, every rank calls it with the same settings; config.devices counts the devices of all ranks, which share
 // them evenly. Rank 0 alone reads and writes the folder, and its events are told; warnings are told on every rank.

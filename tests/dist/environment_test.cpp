@@ -54,10 +54,8 @@ TEST(Environment, TorchrunsVariablesAreUnderstood) {
 }
 
 TEST(Environment, SlurmsVariablesAreUnderstood) {
-  const auto place = place_of({{"SLURM_PROCID", "3"},
-                               {"SLURM_NTASKS", "4"},
-                               {"SLURM_LOCALID", "1"},
-                               {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}});
+  const auto place = place_of(
+      {{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}});
   EXPECT_EQ(place.rank, 3);
   EXPECT_EQ(place.world, 4);
   EXPECT_EQ(place.local_rank, 1);
@@ -75,9 +73,10 @@ TEST(Environment, MpisVariablesAreUnderstoodOnOneMachineWithoutAnAddress) {
 }
 
 TEST(Environment, SeveralMachinesNeedAnAddress) {
-  EXPECT_NE(error_of({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})
-                .find("MASTER_ADDR must name"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})
+          .find("MASTER_ADDR must name"),
+      std::string::npos);
 }
 
 TEST(Environment, ValuesThatCannotBeAreNamed) {

@@ -121,7 +121,7 @@ def sigterm_stops_all_ranks_at_one_step(work):
 
 def a_rank_that_hangs_is_named(work):
     folder = work / "hung"
-    process = start_long(folder, "--processes", "3", "--devices", "3", "--timeout", "4")
+    process = start_long(folder, "--processes", "3", "--devices", "3", "--timeout", "15")
     ranks = children(process)
     os.kill(ranks[2], signal.SIGSTOP)
     _, errors = process.communicate(timeout=90)

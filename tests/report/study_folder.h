@@ -31,6 +31,7 @@ bn = [76.21, "diverged"]
 frn = [77.21, 77.36]
 [scale.smoke]
 about = "Tiny."
+chance = 10
 data = "fashion-mini"
 model = "resnetv2-8"
 steps = 100

@@ -97,6 +97,17 @@ TEST_F(StudyReport, ADivergedCellIsBelowATrainedOne) {
   EXPECT_EQ(verdict(made, 0), Verdict::kHolds);
 }
 
+TEST_F(StudyReport, ACellThatHasNotLearnedDoesNotRefuteAClaim) {
+  const auto made = study(1);
+  finish_row(made, "frn", {0.10});
+  finish_row(made, "bn", {0.80});
+  EXPECT_EQ(verdict(made, 0), Verdict::kNotDecided);
+  finish_row(made, "frn", {0.80});
+  finish_row(made, "bn", {0.10});
+  EXPECT_EQ(verdict(made, 0), Verdict::kHolds) << "as the lower one it counts: BN with one image per device";
+  EXPECT_EQ(verdict(made, 1), Verdict::kNotDecided) << "it neither diverged nor learned";
+}
+
 TEST_F(StudyReport, CellsThatWereStoppedHaveNoValueInTheTable) {
   const auto made = study(1);
   made.finish("bn-32", 0.4, "interrupted");

@@ -68,8 +68,7 @@ TEST_F(Config, ValuesThatCannotBeAreOneSentence) {
     change(config);
     return error_of([&] { check(config); });
   };
-  EXPECT_EQ(complaint([](auto& c) { c.batch_per_device = 0; }),
-            "[train] batch_per_device must be at least 1 but is 0");
+  EXPECT_EQ(complaint([](auto& c) { c.batch_per_device = 0; }), "[train] batch_per_device must be at least 1 but is 0");
   EXPECT_EQ(complaint([](auto& c) { c.label_smoothing = 1; }),
             "[train] label_smoothing must be from 0 to below 1 but is 1");
   EXPECT_NE(complaint([](auto& c) { c.schedule = "cosin"; }).find("did you mean 'cosine'"), std::string::npos);

@@ -49,11 +49,10 @@ void compare_with_pytorch(at::MemoryFormat format, at::ScalarType type) {
   Sgd sgd({.decayed = {{"weight", ours->weight}}, .not_decayed = {{"bias", ours->bias}}},
           {.momentum = 0.9, .weight_decay = 0.01});
   std::vector<torch::optim::OptimizerParamGroup> groups;
-  groups.emplace_back(std::vector{theirs->weight},
-                      std::make_unique<torch::optim::SGDOptions>(
-                          torch::optim::SGDOptions(0.3).momentum(0.9).weight_decay(0.01)));
-  groups.emplace_back(std::vector{theirs->bias}, std::make_unique<torch::optim::SGDOptions>(
-                                                     torch::optim::SGDOptions(0.3).momentum(0.9)));
+  groups.emplace_back(std::vector{theirs->weight}, std::make_unique<torch::optim::SGDOptions>(
+                                                       torch::optim::SGDOptions(0.3).momentum(0.9).weight_decay(0.01)));
+  groups.emplace_back(std::vector{theirs->bias},
+                      std::make_unique<torch::optim::SGDOptions>(torch::optim::SGDOptions(0.3).momentum(0.9)));
   torch::optim::SGD reference(groups, torch::optim::SGDOptions(0.3));
   for (int step = 0; step < 5; ++step) {
     for (const auto& [a, b] : {std::pair(&ours->weight, &theirs->weight), {&ours->bias, &theirs->bias}}) {

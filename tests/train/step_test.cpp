@@ -123,8 +123,9 @@ TEST(Step, ASmallerLastBatchCountsByItsImages) {
 }
 
 TEST(Step, ABatchThatDoesNotDivideIsAnError) {
-  EXPECT_NE(error_of([] { run("frn+tlu", {.batch_per_device = 2, .devices = 4}, 6); }).find("multiple of the 4 devices"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of([] { run("frn+tlu", {.batch_per_device = 2, .devices = 4}, 6); }).find("multiple of the 4 devices"),
+      std::string::npos);
 }
 
 TEST(Step, ALossThatIsNotFiniteStopsBeforeTheGradient) {
