@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "frn/cli/allocator.h"
@@ -25,13 +26,16 @@ double seconds_of(const std::function<void()>& work) {
 
 }  // namespace
 
+int64_t images_to_measure(const PlannedCell& cell) {
+  const auto fitting = static_cast<int64_t>(kMostMultiplyAdds / static_cast<double>(cell.multiply_adds));
+  return std::clamp<int64_t>(fitting, 2, std::max<int64_t>(2, cell.config.batch_per_device * cell.config.devices));
+}
+
 MeasuredStep measure_step(const PlannedCell& cell) {
   const auto& config = cell.config;
   at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads)
                                          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-  const auto fitting = static_cast<int64_t>(kMostMultiplyAdds / static_cast<double>(cell.multiply_adds));
-  const int64_t images =
-      std::clamp<int64_t>(fitting, 2, std::max<int64_t>(2, config.batch_per_device * config.devices));
+  const int64_t images = images_to_measure(cell);
   const auto model = train::make_model(config, cell.classes, cell.channels);
   model->train();
   const auto format = config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;

@@ -11,7 +11,10 @@ struct MeasuredStep {
   int64_t multiply_adds = 0;   // of the network that was measured
 };
 
-// Trains on noise for a moment with the cell's threads: its whole step when that is small, else a few images.
+// How many images measure_step takes: the cell's whole step when that is small, else a few.
+int64_t images_to_measure(const PlannedCell& cell);
+
+// Trains on noise for a moment with the cell's threads.
 MeasuredStep measure_step(const PlannedCell& cell);
 
 }  // namespace frn::cli

@@ -136,7 +136,7 @@ void print_plan(const report::StudyDefinition& study, const std::vector<PlannedC
   double seconds = 0;
   double bytes = 0;
   for (const auto& cell : plan) {
-    const std::tuple key(cell.config.model, cell.image_size, cell.config.batch_per_device * cell.config.devices);
+    const std::tuple key(cell.config.model, cell.image_size, images_to_measure(cell));
     if (!measured.contains(key)) measured[key] = measure_step(cell);
     const auto cost = estimate(cell, measured[key]);
     seconds += cost.seconds;
