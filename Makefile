@@ -60,6 +60,7 @@ do-bench: do-build
 # FRN_ALL_CASES: also what takes minutes and differs from a smaller case in size alone.
 do-check-all: export FRN_ALL_CASES := 1
 do-check-all: do-test
+	"$(PYTHON)" tests/e2e/study.py build/bin/frn --all
 	+@$(MAKE) do-test PRESET=asan
 	+@$(MAKE) do-test PRESET=tsan
 	+@if grep -q '"name": "fuzz"' CMakePresets.json; then $(MAKE) do-test PRESET=fuzz; fi
