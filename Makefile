@@ -51,7 +51,7 @@ do-build: $(FOLDER)/build.ninja
 do-test: do-build
 	ctest --preset $(PRESET) -j $(JOBS)
 ifeq ($(PRESET),release)
-	FRN_LIBRARY="$$PWD/build/lib/libfrn_ops.so" PYTHONPATH=python "$(PYTHON)" -m pytest -q tests/layout tests/parity
+	GOMP_SPINCOUNT=1000 FRN_LIBRARY="$$PWD/build/lib/libfrn_ops.so" PYTHONPATH=python "$(PYTHON)" -m pytest -q tests/layout tests/parity
 endif
 
 do-bench: do-build
