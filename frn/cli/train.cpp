@@ -142,10 +142,7 @@ TrainConfig open_folder(const Options& options, const RunFolder& folder, const d
   auto config = options.settings.resolve();
   // A process is a device, unless it is told to be several.
   if (config.devices == 1) config.devices = place.world;
-  data::open_dataset(data::parse_data_name(config.data), data::Split::kTrain);  // before a folder is made
-  find_model(config.model);
-  NormActSpec::parse(config.norm);
-  folder.start(config);
+  folder.check_free();  // it is made when data and model are there
   return config;
 }
 

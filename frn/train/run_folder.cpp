@@ -22,10 +22,13 @@ data::Augmentation augmentation_of(const TrainConfig& config, const data::KindRo
 
 bool RunFolder::holds_run() const { return std::filesystem::exists(config()); }
 
+void RunFolder::check_free() const {
+  if (!holds_run()) return;
+  throw Error("train", path.string() + " holds a run already; --resume goes on with it, another --out starts anew");
+}
+
 void RunFolder::start(const TrainConfig& config) const {
-  if (holds_run()) {
-    throw Error("train", path.string() + " holds a run already; --resume goes on with it, another --out starts anew");
-  }
+  check_free();
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw Error("train", "cannot make the folder " + path.string() + ": " + error.message());

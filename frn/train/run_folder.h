@@ -23,6 +23,8 @@ struct RunFolder {
 
   // Whether a run was started here.
   bool holds_run() const;
+  // Throws frn::Error when a run is there already.
+  void check_free() const;
   // Makes the folder and writes config.toml. Throws frn::Error when a run is there already, or the folder cannot be
   // made.
   void start(const TrainConfig& config) const;

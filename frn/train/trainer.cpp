@@ -44,6 +44,17 @@ data::OrderOptions order_options(const TrainConfig& config, int64_t samples, con
 
 int64_t or_else(int64_t value, int64_t otherwise) { return value > 0 ? value : std::max<int64_t>(1, otherwise); }
 
+// A run that fails before its first step leaves nothing: the corrected command may use the same folder.
+void discard(const RunFolder& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files{folder.config(), folder.log()};
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path, error)) {
+    if (entry.path().filename().string().starts_with("events.out.tfevents")) files.push_back(entry.path());
+  }
+  for (const auto& file : files) std::filesystem::remove(file, error);
+  std::filesystem::remove(folder.path, error);  // only when empty
+}
+
 class Trainer {
  public:
   Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
@@ -52,6 +63,8 @@ class Trainer {
   Outcome run(const std::atomic<bool>& stop);
 
  private:
+  void check_image_size() const;
+  Outcome loop(const std::atomic<bool>& stop);
   StepOptions step_options();
   // Rank 0's newest checkpoint, or its fresh weights, on all ranks.
   void start_alike();
@@ -134,10 +147,19 @@ Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const Train
   state_.samples = plan_.samples;
   state_.batch_global = config.batch_global();
   state_.classes = training_set_->classes();
+  check_image_size();
   start_alike();
   plan_.first_step = state_.step;
   reducer_ = group_->make_reducer(model_->parameters());
   statistics_ = model_->buffers();
+}
+
+void Trainer::check_image_size() const {
+  const int64_t size = evaluation_pipeline(config_, *data_.kind).size;
+  if (size >= model_->smallest_input()) return;
+  throw Error("train",
+              fmt::format("image_size must be at least {} for {} but is {}; give --image-size or another model",
+                          model_->smallest_input(), config_.model, size));
 }
 
 StepOptions Trainer::step_options() {
@@ -341,6 +363,18 @@ Outcome Trainer::end(Status status, std::string message) {
 }
 
 Outcome Trainer::run(const std::atomic<bool>& stop) {
+  const bool fresh = group_->is_first() && !folder_.holds_run();
+  if (fresh) folder_.start(config_);
+  try {
+    return loop(stop);
+  } catch (...) {
+    records_.reset();
+    if (fresh && state_.step == 0) discard(folder_);
+    throw;
+  }
+}
+
+Outcome Trainer::loop(const std::atomic<bool>& stop) {
   stop_ = &stop;
   if (group_->is_first()) {
     records_.emplace(folder_, plan_.first_step, config_.seed);

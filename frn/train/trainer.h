@@ -69,7 +69,8 @@ struct Outcome {
   std::string message;                      // of a run that diverged: step, rate, layer, what to try
 };
 
-// Trains what the folder's config.toml says. A folder with checkpoints goes on from the newest whole one, to bitwise
+// Trains by the settings, in a folder that is started with them or holds a run of theirs. What cannot begin leaves no
+// folder. A folder with checkpoints goes on from the newest whole one, to bitwise
 // the same weights as a run that was never interrupted (with as many threads). `stop` ends it after the step at hand
 // with a checkpoint. Throws frn::Error for what a person has to mend; the folder can then be resumed.
 //

@@ -165,6 +165,27 @@ TEST_F(TrainerTest, ALossThatExplodesEndsTheRunWithStepRateLayerAndAdvice) {
   EXPECT_EQ(json::parse(contents(folder_ / "a" / "metrics.json"))["status"], "diverged");
 }
 
+TEST_F(TrainerTest, ARunThatCannotBeginLeavesNoFolder) {
+  const auto begin = [&](const TrainConfig& config) {
+    return error_of([&] { train({folder_ / "a"}, config, {}, std::atomic<bool>{false}); });
+  };
+  auto config = tiny();
+  config.batch_per_device = 9000;
+  EXPECT_NE(begin(config).find("take smaller batches"), std::string::npos);
+  config = tiny();
+  config.weights = folder_ / "nothing.safetensors";
+  EXPECT_NE(begin(config).find("nothing.safetensors"), std::string::npos);
+  config = tiny();
+  config.model = "vgg-a-small";
+  EXPECT_NE(begin(config).find("image_size must be at least 32 for vgg-a-small but is 8"), std::string::npos);
+  config = tiny();  // seen by the first step alone
+  config.norm = "bn+relu";
+  config.batch_per_device = config.image_size = 1;
+  EXPECT_NE(begin(config).find("more than 1 value per channel"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+  EXPECT_EQ(run("a", tiny()).status, Status::kFinished);
+}
+
 TEST_F(TrainerTest, AFolderWithARunIsNotStartedAgain) {
   RunFolder{folder_ / "a"}.start(tiny());
   EXPECT_NE(error_of([&] { RunFolder{folder_ / "a"}.start(tiny()); }).find("--resume"), std::string::npos);
