@@ -1,5 +1,6 @@
 #include "frn/dist/group.h"
 
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include "frn/core/checksum.h"
@@ -41,11 +42,19 @@ class SingleGroup : public Group {
 
 std::shared_ptr<Group> make_single_group() { return std::make_shared<SingleGroup>(); }
 
+// A sum in which every rank fills its own row: all that is gathered is small.
+at::Tensor Group::gather(const at::Tensor& tensor) {
+  auto shape = tensor.sizes().vec();
+  shape.insert(shape.begin(), world());
+  auto rows = at::zeros(shape, tensor.options());
+  rows.select(0, rank()).copy_(tensor);
+  all_reduce(rows);
+  return rows;
+}
+
 void Group::check_equal(const std::vector<at::Tensor>& tensors, const std::string& what) {
   if (world() == 1) return;
-  auto sums = at::zeros({world()}, at::kLong);
-  sums.mutable_data_ptr<int64_t>()[rank()] = static_cast<int64_t>(checksum_of(tensors));
-  all_reduce(sums);
+  const auto sums = gather(at::tensor(static_cast<int64_t>(checksum_of(tensors)), at::kLong));
   std::string others;
   for (int64_t i = 1; i < world(); ++i) {
     if (sums.const_data_ptr<int64_t>()[i] == sums.const_data_ptr<int64_t>()[0]) continue;

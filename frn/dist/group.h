@@ -51,6 +51,8 @@ class Group {
   // Tells the others how far this rank is, for the sentence about one that does not answer.
   virtual void tell_step(int64_t step) = 0;
 
+  // Every rank's tensor (one shape and type), stacked in the order of ranks.
+  at::Tensor gather(const at::Tensor& tensor);
   // Throws frn::Error that names the ranks whose tensors differ from rank 0's.
   void check_equal(const std::vector<at::Tensor>& tensors, const std::string& what);
 };

@@ -27,7 +27,10 @@ std::string shape(const at::Tensor& x) {
 }  // namespace
 
 BatchMethodImpl::BatchMethodImpl(const NormActSpec& spec, int64_t channels)
-    : NormActImpl(spec, channels), eps_(spec.eps()), momentum_(spec.number("momentum").value()) {
+    : NormActImpl(spec, channels),
+      eps_(spec.eps()),
+      momentum_(spec.number("momentum").value()),
+      sync_(spec.word("sync") == "true") {
   running_mean = register_buffer("running_mean", torch::zeros({channels}));
   running_var = register_buffer("running_var", torch::ones({channels}));
   num_batches_tracked = register_buffer("num_batches_tracked", torch::zeros({}, torch::kInt64));
@@ -44,6 +47,7 @@ void BatchMethodImpl::copy_settings(const NormActImpl& other) {
   const auto& source = dynamic_cast<const BatchMethodImpl&>(other);
   virtual_devices_ = source.virtual_devices_;
   tracks_statistics_ = source.tracks_statistics_;
+  gather_ = source.gather_;
 }
 
 void BatchMethodImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
@@ -65,14 +69,14 @@ void BatchMethodImpl::check(const at::Tensor& x) const {
                           shape(x));
   }
   if (!is_training()) return;
-  if (x.size(0) % virtual_devices_ != 0) {
+  if (x.size(0) % parts() != 0) {
     throw Error(name, "a batch must divide evenly over the " + std::to_string(virtual_devices_) +
                           " virtual devices but x has shape " + shape(x) + "; drop or fill up the last batch");
   }
-  if (x.numel() == channels() * virtual_devices_) {
+  if (x.numel() == channels() * parts() && !gather_) {
     throw Error(name, "training needs more than 1 value per channel" +
-                          std::string(virtual_devices_ > 1 ? " on each virtual device" : "") + " but x has shape " +
-                          shape(x) + "; take more samples per device, eval mode, or a per-sample method such as frn");
+                          std::string(parts() > 1 ? " on each virtual device" : "") + " but x has shape " + shape(x) +
+                          "; take more samples per device, eval mode, or a per-sample method such as frn");
   }
 }
 
@@ -83,10 +87,10 @@ at::Tensor BatchMethodImpl::batch_norm(const at::Tensor& x, const at::Tensor& sc
 }
 
 at::Tensor BatchMethodImpl::train_step(const at::Tensor& x) {
-  if (virtual_devices_ == 1 || x.numel() == 0) return normalise(x, tracks_statistics_);
-  auto parts = x.chunk(virtual_devices_);
-  for (size_t i = parts.size(); i-- > 0;) parts[i] = normalise(parts[i], /*updates=*/tracks_statistics_ && i == 0);
-  return at::cat(parts);
+  if (parts() == 1 || x.numel() == 0) return normalise(x, tracks_statistics_);
+  auto chunks = x.chunk(parts());
+  for (size_t i = chunks.size(); i-- > 0;) chunks[i] = normalise(chunks[i], /*updates=*/tracks_statistics_ && i == 0);
+  return at::cat(chunks);
 }
 
 at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
@@ -98,7 +102,7 @@ at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
                             activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var)));
   }
   at::Tensor z;
-  if (virtual_devices_ > 1 && virtual_devices_ == x.size(0)) z = forward_sample_by_sample(x);
+  if (parts() > 1 && parts() == x.size(0)) z = forward_sample_by_sample(x);
   if (!z.defined()) z = activate(train_step(x));
   if (tracks_statistics_) num_batches_tracked.add_(1);
   return LayerWatch::seen(*this, z);
@@ -106,7 +110,12 @@ at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
 
 at::Tensor BatchNormImpl::normalise(const at::Tensor& x, bool updates) {
   const auto none = at::Tensor();
-  return batch_norm(x, weight, bias, /*training=*/true, updates ? running_mean : none, updates ? running_var : none);
+  const auto mean = updates ? running_mean : none;
+  const auto var = updates ? running_var : none;
+  if (!gather_) return batch_norm(x, weight, bias, /*training=*/true, mean, var);
+  return sync_batch_norm(
+      x, weight, bias,
+      {.eps = eps_, .momentum = momentum_, .running_mean = mean, .running_var = var, .gather = gather_});
 }
 
 at::Tensor BatchNormImpl::forward_sample_by_sample(const at::Tensor& x) {
@@ -127,6 +136,13 @@ void set_virtual_devices(torch::nn::Module& model, int64_t count) {
 void set_tracks_statistics(torch::nn::Module& model, bool tracks) {
   model.apply([tracks](torch::nn::Module& module) {
     if (auto* method = dynamic_cast<BatchMethodImpl*>(&module)) method->set_tracks_statistics(tracks);
+  });
+}
+
+void set_gather(torch::nn::Module& model, const GatherRanks& gather) {
+  model.apply([&gather](torch::nn::Module& module) {
+    auto* method = dynamic_cast<BatchMethodImpl*>(&module);
+    if (method != nullptr && method->sync()) method->set_gather(gather);
   });
 }
 

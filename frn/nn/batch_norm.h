@@ -3,6 +3,7 @@
 #pragma once
 
 #include "frn/nn/norm_act.h"
+#include "frn/nn/sync_batch_norm.h"
 
 namespace frn {
 
@@ -22,6 +23,11 @@ class BatchMethodImpl : public NormActImpl {
   // dict.
   void set_virtual_devices(int64_t count);
   int64_t virtual_devices() const { return virtual_devices_; }
+
+  // With sync=true statistics are those of the whole batch, whatever the virtual devices, and once a gather is set,
+  // those of all processes' batches. Not in the state dict.
+  bool sync() const { return sync_; }
+  void set_gather(GatherRanks gather) { gather_ = std::move(gather); }
 
   // Whether training changes the running statistics and counts the step; for the parts of a batch that comes in several
   // calls, of which one holds device 0. Not in the state dict.
@@ -51,15 +57,18 @@ class BatchMethodImpl : public NormActImpl {
   double eps_;
   double momentum_;
   bool tracks_statistics_ = true;
+  GatherRanks gather_;  // of a layer with sync=true among several processes; else empty
 
  private:
+  int64_t parts() const { return sync_ ? 1 : virtual_devices_; }
   void check(const at::Tensor& x) const;
   at::Tensor train_step(const at::Tensor& x);
 
   int64_t virtual_devices_ = 1;
+  bool sync_;
 };
 
-// Computes what torch.nn.BatchNorm1d, 2d and 3d do.
+// Computes what torch.nn.BatchNorm1d, 2d and 3d do; with sync=true, torch.nn.SyncBatchNorm.
 class BatchNormImpl : public BatchMethodImpl {
  public:
   using BatchMethodImpl::BatchMethodImpl;
@@ -74,5 +83,7 @@ class BatchNormImpl : public BatchMethodImpl {
 void set_virtual_devices(torch::nn::Module& model, int64_t count);
 // Sets whether every batch method of a model changes its running statistics while training.
 void set_tracks_statistics(torch::nn::Module& model, bool tracks);
+// Joins the layers with sync=true to those of the other processes.
+void set_gather(torch::nn::Module& model, const GatherRanks& gather);
 
 }  // namespace frn

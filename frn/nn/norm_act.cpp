@@ -27,6 +27,7 @@ constexpr double kLargestGroup = 1 << 20;
 
 constexpr std::array<std::string_view, 2> kLearnedWords{"learned", "learned_exp"};
 constexpr std::array<std::string_view, 2> kShapeWords{"scalar", "channel"};
+constexpr std::array<std::string_view, 2> kTruthWords{"true", "false"};
 
 constexpr OptionRow real(std::string_view key, std::string_view description, double min, double max,
                          std::optional<double> default_value) {
@@ -64,7 +65,15 @@ constexpr OptionRow momentum(double default_value) {
 constexpr std::array kChannelOptions{kEps, kEpsShape};
 constexpr std::array kSizedOptions{kEps, kGroups, kGroupSize};
 constexpr std::array kLayerOptions{kEps};
-constexpr std::array kBatchOptions{kBatchEps, momentum(0.1)};
+constexpr OptionRow kSync{
+    "sync",
+    "true: statistics of all devices' images together (SyncBN); false, the default: of each device's",
+    NumberKind::kNone,
+    0,
+    0,
+    std::nullopt,
+    kTruthWords};
+constexpr std::array kBatchOptions{kBatchEps, momentum(0.1), kSync};
 // The defaults are those of Ioffe's ImageNet runs ("Batch Renormalization", 2017).
 constexpr std::array kRenormOptions{
     kBatchEps,

@@ -11,6 +11,7 @@
 #include "frn/core/error.h"
 #include "frn/core/random.h"
 #include "frn/core/whole_file.h"
+#include "frn/nn/batch_norm.h"
 #include "frn/train/moving_average.h"
 #include "frn/train/records.h"
 #include "frn/train/sgd.h"
@@ -66,6 +67,7 @@ class Trainer {
   void check_image_size() const;
   Outcome loop(const std::atomic<bool>& stop);
   StepOptions step_options();
+  void join_statistics();
   // Rank 0's newest checkpoint, or its fresh weights, on all ranks.
   void start_alike();
   void load(const CheckpointFolder::Found& found);
@@ -152,6 +154,20 @@ Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const Train
   plan_.first_step = state_.step;
   reducer_ = group_->make_reducer(model_->parameters());
   statistics_ = model_->buffers();
+  join_statistics();
+}
+
+// Layers with sync=true see what goes through the network at once, on all ranks.
+void Trainer::join_statistics() {
+  if (NormActSpec::parse(config_.norm).word("sync") != "true") return;
+  const int64_t images = config_.batch_per_device * (config_.devices / group_->world());
+  if (config_.images_at_once > 0 && config_.images_at_once < images) {
+    throw Error("train",
+                fmt::format("images_at_once must be 0 or at least the {} images of a process's devices with {} "
+                            "but is {}: statistics of all devices need all their images at once",
+                            images, config_.norm, config_.images_at_once));
+  }
+  if (group_->world() > 1) set_gather(*model_, [group = group_](const at::Tensor& own) { return group->gather(own); });
 }
 
 void Trainer::check_image_size() const {
@@ -328,8 +344,10 @@ void Trainer::tell_broken(const std::vector<data::BrokenSample>& broken) {
 // and writes their lines again.
 void Trainer::after_update(const data::Batch& batch) {
   if (due(or_else(config_.log_every, plan_.steps / kLogsPerRun))) log_training();
-  if (records_ && config_.layers_every > 0 && due(config_.layers_every)) {
-    records_->add(state_.step, layer_states(*model_, batch.images, bfloat16_));
+  if (config_.layers_every > 0 && due(config_.layers_every)) {
+    // On every rank: layers may wait for each other's statistics.
+    const auto states = layer_states(*model_, batch.images, bfloat16_);
+    if (records_) records_->add(state_.step, states);
   }
   if (due(or_else(config_.validate_every, plan_.batches_per_epoch))) validate();
   if (due(or_else(config_.checkpoint_every, plan_.batches_per_epoch))) save();

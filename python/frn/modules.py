@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from frn import ops
+from frn import ops, sync
 from frn.spec import EPS_FLOOR, LEARNED_EPS_START, NormActSpec
 
 
@@ -83,6 +83,8 @@ class NormAct(nn.Module):
         if self.spec.norm.name == "brn" and x.numel() > 0:
             scale, shift = self._renorm(x, momentum, eps)
             y = F.batch_norm(x, None, None, self.weight * scale, self.bias + self.weight * shift, True, eps=eps)
+        elif self.spec.word("sync") == "true" and sync.is_needed():
+            y = sync.batch_norm(x, self.weight, self.bias, *running, momentum, eps)
         else:
             y = F.batch_norm(x, *running, self.weight, self.bias, True, momentum, eps)
         self.num_batches_tracked.add_(1)

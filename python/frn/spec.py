@@ -55,7 +55,8 @@ _BATCH_EPS = OptionRow("eps", "real", 1e-30, 1e6)
 
 _CHANNEL_OPTIONS = (_EPS, _EPS_SHAPE)
 _SIZED_OPTIONS = (_EPS, _GROUPS, _GROUP_SIZE)
-_BATCH_OPTIONS = (_BATCH_EPS, OptionRow("momentum", "real", 0, 1, default=0.1))
+_SYNC = OptionRow("sync", words=("true", "false"))
+_BATCH_OPTIONS = (_BATCH_EPS, OptionRow("momentum", "real", 0, 1, default=0.1), _SYNC)
 _RENORM_OPTIONS = (  # the defaults are those of Ioffe's ImageNet runs ("Batch Renormalization", 2017)
     _BATCH_EPS,
     OptionRow("momentum", "real", 0, 1, default=0.01),
