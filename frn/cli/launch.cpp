@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,20 +32,46 @@ constexpr auto kGrace = std::chrono::seconds(5);
 std::atomic<int> forwarded{0};
 void remember_signal(int number) { forwarded = number; }
 
-std::vector<std::string> own_arguments() {
+std::vector<std::string> arguments_of_ranks(const LaunchOptions& options) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> all;
   for (std::string word; std::getline(file, word, '\0');) all.push_back(word);
   std::vector<std::string> kept;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i] == "--processes") {
-      ++i;
-    } else if (!all[i].starts_with("--processes=")) {
+    const auto left_out = [&](const std::string& name) { return all[i] == name || all[i].starts_with(name + "="); };
+    const auto found = std::find_if(options.without.begin(), options.without.end(), left_out);
+    if (found == options.without.end()) {
       kept.push_back(all[i]);
+    } else if (all[i] == *found) {
+      ++i;  // its value
     }
   }
+  kept.insert(kept.end(), options.more.begin(), options.more.end());
   return kept;
 }
+
+// A file in memory that a rank prints into.
+class Capture {
+ public:
+  Capture() : descriptor_(::memfd_create("frn-output", MFD_CLOEXEC)) {
+    if (descriptor_ < 0)
+      throw Error("processes", std::string("cannot keep a process's output: ") + std::strerror(errno));
+  }
+  ~Capture() { ::close(descriptor_); }
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  std::string text() const {
+    std::string out(static_cast<size_t>(::lseek(descriptor_, 0, SEEK_END)), '\0');
+    const auto length = ::pread(descriptor_, out.data(), out.size(), 0);
+    out.resize(static_cast<size_t>(std::max<ssize_t>(0, length)));
+    return out;
+  }
+
+ private:
+  int descriptor_;
+};
 
 // The kernel picks one; between this and its use another program could take it, and rank 0 would say so.
 int free_port() {
@@ -61,10 +88,12 @@ int free_port() {
   return port;
 }
 
-pid_t start_rank(int64_t rank, int64_t count, int port, std::vector<std::string> arguments) {
+// `output`: where rank 0 prints, -1 for where this program does.
+pid_t start_rank(int64_t rank, int64_t count, int port, std::vector<std::string> arguments, int output) {
   const pid_t child = fork();
   if (child < 0) throw Error("processes", std::string("cannot start a process: ") + std::strerror(errno));
   if (child > 0) return child;
+  if (rank == 0 && output >= 0) ::dup2(output, STDOUT_FILENO);
   const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), /*overwrite=*/1); };
   set("RANK", std::to_string(rank));
   set("LOCAL_RANK", std::to_string(rank));
@@ -96,14 +125,13 @@ int exit_code(int status) { return WIFSIGNALED(status) ? kExitSignal + WTERMSIG(
 
 class Ranks {
  public:
-  explicit Ranks(int64_t count) {
-    const auto arguments = own_arguments();
+  Ranks(int64_t count, const std::vector<std::string>& arguments, int output) {
     const int port = free_port();
-    for (int64_t rank = 0; rank < count; ++rank) children_.push_back(start_rank(rank, count, port, arguments));
+    for (int64_t rank = 0; rank < count; ++rank) children_.push_back(start_rank(rank, count, port, arguments, output));
   }
 
   // Waits for all; ends the others when one fails.
-  int wait() {
+  int wait(const std::string& advice) {
     std::optional<Ended> first;
     std::chrono::steady_clock::time_point deadline;
     while (std::any_of(children_.begin(), children_.end(), [](pid_t child) { return child != 0; })) {
@@ -124,10 +152,8 @@ class Ranks {
     if (!first) return 0;
     const int code = exit_code(first->status);
     if (code != kExitSignal + SIGINT && code != kExitSignal + SIGTERM) {
-      fmt::print(stderr,
-                 "frn: [processes] rank {} {}; the other ranks were ended; --resume goes on from the newest "
-                 "checkpoint\n",
-                 first->rank, how(first->status));
+      fmt::print(stderr, "frn: [processes] rank {} {}; the other ranks were ended{}\n", first->rank, how(first->status),
+                 advice.empty() ? "" : "; " + advice);
     }
     return code;
   }
@@ -150,12 +176,16 @@ class Ranks {
 
 }  // namespace
 
-int launch_processes(int64_t count) {
+int launch_processes(int64_t count, const LaunchOptions& options) {
   struct sigaction action {};
   action.sa_handler = remember_signal;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  return Ranks(count).wait();
+  if (options.output_of_first == nullptr) return Ranks(count, arguments_of_ranks(options), -1).wait(options.advice);
+  const Capture capture;
+  const int code = Ranks(count, arguments_of_ranks(options), capture.descriptor()).wait(options.advice);
+  *options.output_of_first = capture.text();
+  return code;
 }
 
 }  // namespace frn::cli

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <c10/util/Exception.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 
@@ -22,6 +23,7 @@ class Quiet : public c10::WarningHandler {
 
 int main(int argc, char** argv) {
   frn::cli::bound_spinning(argv);
+  prctl(PR_SET_NAME, "frn");  // a process that the program started itself would be "exe" in lists of processes
   frn::cli::keep_freed_memory();
   Quiet quiet;
   c10::WarningUtils::set_warning_handler(&quiet);

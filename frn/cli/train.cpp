@@ -152,7 +152,10 @@ void set_threads(const TrainConfig& config) {
 }
 
 void run(const Options& options) {
-  if (options.processes > 1) throw CLI::RuntimeError(launch_processes(options.processes));
+  if (options.processes > 1) {
+    throw CLI::RuntimeError(
+        launch_processes(options.processes, {.advice = "--resume goes on from the newest checkpoint"}));
+  }
   const RunFolder folder{options.out};
   const auto place = dist::read_place();
   const auto group =

@@ -9,11 +9,15 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <future>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "frn/dist/group.h"
+#include "frn/dist/own_address.h"
 
 namespace frn::dist {
 namespace {
@@ -23,6 +27,7 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 
 // Ranks that wait in the same collective give up within this time of each other.
 constexpr auto kAskTimeout = std::chrono::seconds(3);
+constexpr const char* kNoStore = "rank 0, where ranks meet, does not answer";
 constexpr auto kAskAgain = std::chrono::milliseconds(50);
 
 // c10d's, with the buckets that PyTorch's DistributedDataParallel takes.
@@ -36,7 +41,7 @@ class BucketReducer : public Reducer {
     std::reverse(buckets.begin(), buckets.end());
     reducer_ = std::make_shared<c10d::Reducer>(
         parameters, std::move(buckets), group, dense, c10d::kDefaultBucketBytesCap, /*find_unused_parameters=*/false,
-        /*gradient_as_bucket_view=*/false, std::unordered_map<size_t, std::string>{}, c10d::kDefaultFirstBucketBytes,
+        /*gradient_as_bucket_view=*/true, std::unordered_map<size_t, std::string>{}, c10d::kDefaultFirstBucketBytes,
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
   }
 
@@ -51,6 +56,8 @@ class GlooGroup : public Group {
   GlooGroup(const Place& place, std::chrono::milliseconds timeout) : place_(place), timeout_(timeout) {
     try {
       connect();
+    } catch (const Error&) {
+      throw;
     } catch (const std::exception& error) {
       throw Error("dist", fmt::format("rank {} of {} cannot meet the others at {}:{} within {:.0f} s: {}", place.rank,
                                       place.world, place.master_address, place.master_port, seconds(),
@@ -137,9 +144,7 @@ class GlooGroup : public Group {
     store_ = c10::make_intrusive<c10d::PrefixStore>("frn/" + std::to_string(place_.restarts), tcp);
     store_->setTimeout(timeout_);
     auto gloo_options = c10d::ProcessGroupGloo::Options::create(timeout_);
-    const bool local = place_.master_address == "127.0.0.1" || place_.master_address == "localhost";
-    gloo_options->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1", false)
-                                          : c10d::ProcessGroupGloo::createDefaultDevice(false));
+    for (const auto& device : network_devices()) gloo_options->devices.push_back(device);
     const auto rank = static_cast<int>(place_.rank);
     const auto world = static_cast<int>(place_.world);
     auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store_),
@@ -149,6 +154,19 @@ class GlooGroup : public Group {
     group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
     backend->setGroupUid("frn");
     group_->setGroupName("frn");
+  }
+
+  // The interfaces that a person named, by PyTorch's variable, else the one that leads to the others.
+  std::vector<std::shared_ptr<gloo::transport::Device>> network_devices() const {
+    std::vector<std::shared_ptr<gloo::transport::Device>> out;
+    const char* const names = std::getenv("GLOO_SOCKET_IFNAME");
+    std::istringstream list(names == nullptr ? "" : names);
+    for (std::string name; std::getline(list, name, ',');) {
+      out.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(name, /*lazyInit=*/false));
+    }
+    if (!out.empty()) return out;
+    const auto own = own_address_towards(place_.master_address);
+    return {c10d::ProcessGroupGloo::createDeviceForHostname(own, /*lazyInit=*/false)};
   }
 
   template <typename Function>
@@ -162,34 +180,44 @@ class GlooGroup : public Group {
     }
   }
 
-  // Every rank that fails tells the store; those that stay silent hang or are dead. The store may be gone with rank 0.
-  std::string who_is_behind() {
-    try {
-      store_->set(alive_key(place_.rank), std::vector<uint8_t>{1});
-      const auto deadline = std::chrono::steady_clock::now() + kAskTimeout;
-      std::vector<int64_t> silent;
-      do {
-        silent.clear();
-        for (int64_t rank = 0; rank < place_.world; ++rank) {
-          if (!store_->check({alive_key(rank)})) silent.push_back(rank);
-        }
-        if (silent.empty()) return "all ranks are alive: the network between them broke";
-        std::this_thread::sleep_for(kAskAgain);
-      } while (std::chrono::steady_clock::now() < deadline);
-      std::string text;
-      for (const int64_t rank : silent) {
-        text +=
-            fmt::format("{}rank {} does not answer (it began step {})", text.empty() ? "" : ", ", rank, step_of(rank));
+  // Every rank that fails tells the store; those that stay silent hang or are dead. The store may be gone with rank 0,
+  // or behind a link that swallows the question: then nobody waits for the answer.
+  std::string who_is_behind() const {
+    const auto answer = std::make_shared<std::promise<std::string>>();
+    auto answered = answer->get_future();
+    std::thread([answer, store = store_, place = place_] {
+      try {
+        answer->set_value(ask_who_is_behind(*store, place));
+      } catch (const std::exception&) {
+        answer->set_value(kNoStore);
       }
-      return text;
-    } catch (const std::exception&) {
-      return "rank 0, where ranks meet, does not answer";
-    }
+    }).detach();
+    return answered.wait_for(2 * kAskTimeout) == std::future_status::ready ? answered.get() : kNoStore;
   }
 
-  std::string step_of(int64_t rank) {
-    if (!store_->check({step_key(rank)})) return "none";
-    const auto bytes = store_->get(step_key(rank));
+  static std::string ask_who_is_behind(c10d::Store& store, const Place& place) {
+    store.set(alive_key(place.rank), std::vector<uint8_t>{1});
+    const auto deadline = std::chrono::steady_clock::now() + kAskTimeout;
+    std::vector<int64_t> silent;
+    do {
+      silent.clear();
+      for (int64_t rank = 0; rank < place.world; ++rank) {
+        if (!store.check({alive_key(rank)})) silent.push_back(rank);
+      }
+      if (silent.empty()) return "all ranks are alive: the network between them broke";
+      std::this_thread::sleep_for(kAskAgain);
+    } while (std::chrono::steady_clock::now() < deadline);
+    std::string text;
+    for (const int64_t rank : silent) {
+      text += fmt::format("{}rank {} does not answer (it began step {})", text.empty() ? "" : ", ", rank,
+                          step_of(store, rank));
+    }
+    return text;
+  }
+
+  static std::string step_of(c10d::Store& store, int64_t rank) {
+    if (!store.check({step_key(rank)})) return "none";
+    const auto bytes = store.get(step_key(rank));
     return {bytes.begin(), bytes.end()};
   }
 

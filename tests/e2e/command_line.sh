@@ -58,6 +58,8 @@ expect bad 'one of --from, --to and --model' "$frn" convert "$work/file" "$work/
 expect bad "unknown option '--form'.*did you mean '--from'" "$frn" convert --form torchvision:resnet18 a b
 [[ ! -e "$work/x" ]] || { echo 'FAILED: a failed conversion left a file'; failures=$((failures + 1)); }
 expect 0 'frn\+tlu .*1.00' "$frn" bench train --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
+expect 0 '^2 .* ms .*%' "$frn" bench train --processes 1,2 --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
+expect bad 'processes' "$frn" bench train --processes 0 --rounds 1
 expect 0 'wrote' "$frn" study figure-epsilon --out "$work/a b"
 [[ -s "$work/a b/figure-epsilon.svg" ]] || { echo 'FAILED: no figure'; failures=$((failures + 1)); }
 expect bad 'cannot make the folder' "$frn" study figure-epsilon --out "$work/file/x"
