@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "frn/cli/commands.h"
@@ -30,7 +31,7 @@ struct Options {
   std::string scale = "smoke";
   std::string out;
   std::string data;
-  std::string only = "*";
+  std::vector<std::string> only{"*"};
   std::vector<std::string> set;
   int64_t seeds = 1;
   int64_t jobs = 0;
@@ -79,16 +80,24 @@ Settings given_settings(const Options& options, const StudyDefinition& study) {
   return out;
 }
 
-std::vector<StudyCell> chosen(std::vector<StudyCell> cells, const std::string& only) {
-  std::vector<std::string> names;
-  std::vector<StudyCell> out;
-  for (auto& cell : cells) {
-    names.push_back(cell.name);
-    if (report::matches(cell.name, only)) out.push_back(std::move(cell));
+// A pattern names a cell with all its seeds, or one of them.
+bool fits(const StudyDefinition& study, const StudyCell& cell, const std::string& pattern) {
+  return report::matches(cell.name, pattern) ||
+         report::matches(report::cell_name(study, cell.row, cell.column, /*seed=*/0), pattern);
+}
+
+std::vector<StudyCell> chosen(const StudyDefinition& study, std::vector<StudyCell> cells,
+                              const std::vector<std::string>& only) {
+  for (const auto& pattern : only) {
+    if (std::any_of(cells.begin(), cells.end(), [&](const auto& cell) { return fits(study, cell, pattern); })) continue;
+    std::vector<std::string_view> names;
+    for (const auto& cell : cells) names.emplace_back(cell.name);
+    throw Error("study", fmt::format("--only {} matches no cell; the cells are {}", pattern, join(names)));
   }
-  if (!out.empty()) return out;
-  const std::vector<std::string_view> views(names.begin(), names.end());
-  throw Error("study", fmt::format("--only {} matches no cell; the cells are {}", only, join(views)));
+  std::erase_if(cells, [&](const StudyCell& cell) {
+    return std::none_of(only.begin(), only.end(), [&](const auto& pattern) { return fits(study, cell, pattern); });
+  });
+  return cells;
 }
 
 int64_t jobs_of(const Options& options, const std::vector<PlannedCell>& plan) {
@@ -116,7 +125,9 @@ void refuse_another_study(const StudyFolder& folder, const StudyText& text, cons
 void train_and_report(const Options& options, const StudyText& text, const StudyFolder& folder, const Settings& given,
                       const std::vector<PlannedCell>& plan) {
   refuse_another_study(folder, text, options);
-  folder.write(text.text, {text.name, options.scale, options.seeds, given, provenance()});
+  std::set<std::string> asked;
+  for (const auto& cell : plan) asked.insert(cell.cell.name);
+  folder.write(text.text, {text.name, options.scale, options.seeds, asked, given, provenance()});
   const int64_t jobs = jobs_of(options, plan);
   fmt::print("{} at scale {}: {} cells, {} at a time, in {}\n", text.name, options.scale, plan.size(), jobs,
              folder.path.string());
@@ -150,7 +161,7 @@ void run(const Options& options) {
                                                : options.out};
   if (options.report_only) return print_report(folder);
   const auto given = given_settings(options, study);
-  const auto cells = chosen(cells_of(study, study.scale(options.scale), options.seeds, given), options.only);
+  const auto cells = chosen(study, cells_of(study, study.scale(options.scale), options.seeds, given), options.only);
   const auto plan = plan_cells(cells);
   if (options.dry_run) return print_plan(study, plan, jobs_of(options, plan));
   train_and_report(options, text, folder, given, plan);
@@ -173,7 +184,7 @@ void add_study(CLI::App& program) {
       ->check(CLI::Range(0, 1024));
   study->add_option("--threads", options->threads, "Threads of each cell; 0: all processors (default: the scale's)")
       ->check(CLI::Range(0, 1024));
-  study->add_option("--only", options->only, "Cells by name, with * for anything: 'frn-*'");
+  study->add_option("--only", options->only, "Cells by name, with * for anything: 'frn-*,bn-32'")->delimiter(',');
   study->add_option("--max-steps", options->max_steps, "End every cell after this step; 0: at its end")
       ->check(CLI::NonNegativeNumber);
   study->add_option("--set", options->set, "KEY=VALUE: a setting of frn train for every cell");

@@ -1,5 +1,6 @@
 #include "frn/report/study_folder.h"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -20,11 +21,18 @@ std::string contents(const std::filesystem::path& path) {
 
 }  // namespace
 
-void StudyFolder::write(const std::string& text, const StudyRecord& study) const {
+void StudyFolder::write(const std::string& text, const StudyRecord& now) const {
+  auto study = now;
+  if (holds_study()) {
+    auto before = read_record();
+    study.seeds = std::max(study.seeds, before.seeds);
+    study.asked.merge(before.asked);
+  }
   std::error_code error;
   std::filesystem::create_directories(path / "cells", error);
   if (error) throw Error("study", "cannot make the folder " + path.string() + ": " + error.message());
   Json out{{"study", study.study}, {"scale", study.scale}, {"seeds", study.seeds}};
+  out["asked"] = study.asked;
   out["given"] = Json::object();
   for (const auto& [key, value] : study.given) out["given"][key] = value;
   out["provenance"] = Json::object();
@@ -43,6 +51,7 @@ StudyRecord StudyFolder::read_record() const {
     out.study = in.at("study").get<std::string>();
     out.scale = in.at("scale").get<std::string>();
     out.seeds = in.at("seeds").get<int64_t>();
+    if (in.contains("asked")) out.asked = in.at("asked").get<std::set<std::string>>();
     for (const auto& [key, value] : in.at("given").items()) out.given[key] = value.get<std::string>();
     for (const auto& [key, value] : in.at("provenance").items()) {
       out.provenance.emplace_back(key, value.get<std::string>());

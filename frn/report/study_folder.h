@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 
 #include "frn/report/run.h"
 #include "frn/report/study_cells.h"
@@ -13,9 +14,10 @@ namespace frn::report {
 struct StudyRecord {
   std::string study;
   std::string scale;
-  int64_t seeds = 1;
-  Settings given;         // settings from the command line, for every cell
-  Properties provenance;  // commit, version, machine
+  int64_t seeds = 1;              // the most that a cell was asked for
+  std::set<std::string> asked{};  // names of all cells that were asked for, by this call or an earlier one
+  Settings given;                 // settings from the command line, for every cell
+  Properties provenance;          // commit, version, machine
 };
 
 struct StudyFolder {
@@ -29,7 +31,7 @@ struct StudyFolder {
   std::filesystem::path failure(const std::string& name) const { return cell(name) / "failure.txt"; }
 
   bool holds_study() const { return std::filesystem::exists(record()); }
-  // Makes the folder. Throws frn::Error when that cannot be done.
+  // Makes the folder; what an earlier call asked for is kept. Throws frn::Error when that cannot be done.
   void write(const std::string& definition, const StudyRecord& record) const;
   // Throw frn::Error when there is no study, or it cannot be read.
   StudyRecord read_record() const;

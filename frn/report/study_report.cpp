@@ -31,7 +31,7 @@ std::string summary(const StudyResults& results) {
   for (const auto& [count, what] : others) {
     if (count > 0) out += ", " + counted(count, what);
   }
-  return out + fmt::format(". {} seed{} each.", results.record.seeds, results.record.seeds == 1 ? "" : "s");
+  return out + fmt::format(". {} each.", seeds_text(results));
 }
 
 html::Cell ours_cell(const CellSummary& summary) {

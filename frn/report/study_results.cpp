@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace frn::report {
@@ -126,9 +128,24 @@ StudyResults read_results(const StudyFolder& folder) {
     if (other != scale.titles.end()) column.title += " / " + other->second;
   }
   for (const auto& cell : cells_of(out.study, scale, out.record.seeds, out.record.given)) {
-    out.cells.push_back(read_cell(folder, cell));
+    // Every cell of the table counts, run or not; further seeds of it only when they were asked for.
+    const bool counts = cell.seed == 0 || out.record.asked.contains(cell.name);
+    if (counts || std::filesystem::exists(folder.cell(cell.name))) out.cells.push_back(read_cell(folder, cell));
   }
   return out;
+}
+
+std::string seeds_text(const StudyResults& results) {
+  std::map<std::pair<size_t, size_t>, int64_t> seeds;
+  for (const auto& result : results.cells) ++seeds[{result.cell.row, result.cell.column}];
+  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t most = 0;
+  for (const auto& [cell, count] : seeds) {
+    least = std::min(least, count);
+    most = std::max(most, count);
+  }
+  if (least < most) return fmt::format("{} to {} seeds", least, most);
+  return fmt::format("{} seed{}", most, most == 1 ? "" : "s");
 }
 
 CellSummary summarise(const StudyResults& results, const std::string& metric, size_t row, size_t column) {

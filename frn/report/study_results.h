@@ -50,6 +50,8 @@ struct CellSummary {
   double deviation = kMissing;  // of one seed, with n - 1; two values at least
   double samples = kMissing;    // the smallest validation's
 };
+// How many seeds the cells have: "3 seeds", "1 to 3 seeds".
+std::string seeds_text(const StudyResults& results);
 CellSummary summarise(const StudyResults& results, const std::string& metric, size_t row, size_t column);
 
 // "76.2", "76.2 ± 0.3", "diverged", "failed", "76.2 (1 of 3 diverged)", "–".

@@ -124,9 +124,9 @@ std::vector<CellNote> notes_of(const StudyResults& results) {
 
 std::string markdown_of(const StudyResults& results) {
   const auto& study = results.study;
-  std::string out = fmt::format("# {}\n\n{}. Scale {}: {} of {} cells finished, {} seed{}.\n", study.title, study.place,
-                                results.record.scale, results.count(CellState::kFinished), results.cells.size(),
-                                results.record.seeds, results.record.seeds == 1 ? "" : "s");
+  std::string out =
+      fmt::format("# {}\n\n{}. Scale {}: {} of {} cells finished, {}.\n", study.title, study.place,
+                  results.record.scale, results.count(CellState::kFinished), results.cells.size(), seeds_text(results));
   for (const auto& metric : study.metrics) out += "\n" + markdown_table(grid_of(results, metric));
   const auto notes = notes_of(results);
   if (!notes.empty()) out += "\nNot finished:\n\n";

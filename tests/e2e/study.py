@@ -138,8 +138,12 @@ def check_trial(work):
     out = work / "trial"
     run(study, "--out", out, "--max-steps", 5, "--only", "frn-8")
     assert table(out)["frn-8"]["state"] == "stopped at step 5"
-    run(study, "--out", out, "--only", "frn-8", "--seeds", 2)
-    assert table(out)["frn-8"]["state"] == "finished"
+    run(study, "--out", out, "--only", "frn-8,bn-8", "--seeds", 2)
+    assert all(table(out)[cell]["state"] == "finished" for cell in ("frn-8", "frn-8-seed1", "bn-8", "bn-8-seed1"))
+    # Other cells are shown as not run, but not the seeds of theirs that nobody asked for; a later call forgets nothing.
+    run(study, "--out", out, "--only", "frn-2")
+    assert table(out)["bn-2"]["state"] == "not run" and "bn-2-seed1" not in table(out), table(out)
+    assert "1 to 2 seeds" in (out / "table.md").read_text()
     plan = run(study, "--dry-run")
     assert "frn-2" in plan and "about" in plan, plan
 
