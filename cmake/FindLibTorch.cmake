@@ -1,7 +1,8 @@
 # Finds LibTorch's CPU libraries in a torch wheel, an installed Python torch or a LibTorch folder, and makes the
 # imported target frn::libtorch. PyTorch's own package would ask for a whole CUDA toolkit when the wheel has CUDA in it.
 #
-# Input: FRN_TORCH_DIR (the folder with include/ and lib/), else `python3` is asked. Sets LibTorch_FOUND, LibTorch_VERSION.
+# Input: FRN_TORCH_DIR (the folder with include/ and lib/), else `python3` is asked; FRN_CUDA: also its CUDA libraries and
+# NCCL's headers, of a wheel's neighbours or the system. Sets LibTorch_FOUND, LibTorch_VERSION.
 
 set(_frn_torch_hint "${FRN_TORCH_DIR}")
 if(NOT _frn_torch_hint)
@@ -27,9 +28,19 @@ if(LibTorch_INCLUDE_DIR)
   string(REPLACE ";" "." LibTorch_VERSION "${_frn_torch_version}")
 endif()
 
+set(_frn_torch_required LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY LibTorch_INCLUDE_DIR)
+if(FRN_CUDA)
+  file(GLOB _frn_nvidia "${_frn_torch_hint}/../nvidia/*/include")
+  find_library(LibTorch_CUDA_LIBRARY torch_cuda HINTS "${_frn_torch_hint}/lib" NO_DEFAULT_PATH)
+  find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda HINTS "${_frn_torch_hint}/lib" NO_DEFAULT_PATH)
+  find_path(CUDA_INCLUDE_DIR cuda_runtime_api.h HINTS ${_frn_nvidia} /usr/local/cuda/include)
+  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${_frn_nvidia})
+  list(APPEND _frn_torch_required LibTorch_CUDA_LIBRARY LibTorch_C10_CUDA_LIBRARY CUDA_INCLUDE_DIR NCCL_INCLUDE_DIR)
+endif()
+
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
-  REQUIRED_VARS LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY LibTorch_INCLUDE_DIR
+  REQUIRED_VARS ${_frn_torch_required}
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE "run tools/setup.sh, or pass -DFRN_TORCH_DIR=<folder with include/ and lib/>")
 
@@ -42,6 +53,10 @@ if(LibTorch_FOUND AND NOT TARGET frn::libtorch)
   # --no-as-needed: the kernels inside libtorch_cpu register themselves when it is loaded, whatever symbols we use.
   target_link_libraries(frn::libtorch INTERFACE
     -Wl,--no-as-needed "${LibTorch_CPU_LIBRARY}" "${LibTorch_C10_LIBRARY}" -Wl,--as-needed)
+  if(FRN_CUDA)
+    target_link_libraries(frn::libtorch INTERFACE
+      -Wl,--no-as-needed "${LibTorch_CUDA_LIBRARY}" "${LibTorch_C10_CUDA_LIBRARY}" -Wl,--as-needed)
+  endif()
   # at::parallel_for is a header with an OpenMP region in it. One process must have one OpenMP runtime: take the one that
   # LibTorch brings, else the compiler's.
   target_compile_options(frn::libtorch INTERFACE ${OpenMP_CXX_FLAGS})

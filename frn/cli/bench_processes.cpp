@@ -175,7 +175,7 @@ void bench_processes(const ProcessesOptions& options) {
 
 void bench_as_rank(const ProcessesOptions& options, const dist::Place& place) {
   at::set_num_threads(options.threads);
-  const auto group = place.world == 1 ? dist::make_single_group() : dist::make_gloo_group(place, kTimeout);
+  const auto group = place.world == 1 ? dist::make_single_group() : dist::make_group(place, kTimeout);
   const auto row = measure(options, *group);
   if (group->is_first()) std::cout << to_json(row).dump(2) << "\n";
   group->barrier();  // rank 0 keeps the store where all meet

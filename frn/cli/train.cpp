@@ -13,6 +13,7 @@
 #include "frn/cli/progress.h"
 #include "frn/cli/train_options.h"
 #include "frn/core/error.h"
+#include "frn/dist/device.h"
 #include "frn/dist/environment.h"
 #include "frn/train/trainer.h"
 
@@ -159,15 +160,16 @@ void run(const Options& options) {
   const RunFolder folder{options.out};
   const auto place = dist::read_place();
   const auto group =
-      place.world == 1 ? dist::make_single_group()
-                       : dist::make_gloo_group(
-                             place, std::chrono::milliseconds(static_cast<int64_t>(1000 * options.settings.timeout())));
+      place.world == 1
+          ? dist::make_single_group()
+          : dist::make_group(place, std::chrono::milliseconds(static_cast<int64_t>(1000 * options.settings.timeout())));
   TrainConfig config;
   if (group->is_first()) config = open_folder(options, folder, place);
   if (group->world() > 1) {
     const auto text = group->broadcast_text(train::to_toml(config));
     if (!group->is_first()) train::read_toml_text(config, text, "rank 0's settings");
   }
+  group->set_device(dist::choose_device(config.device, place));
   set_threads(config);
   if (config.autocast == "bfloat16") avoid_broken_bfloat16();
   catch_signals();

@@ -27,6 +27,8 @@ class SingleGroup : public Group {
  public:
   int64_t rank() const override { return 0; }
   int64_t world() const override { return 1; }
+  void set_device(at::Device device) override { device_ = device; }
+  at::Device device() const override { return device_; }
   void broadcast(const std::vector<at::Tensor>& /*tensors*/) override {}
   void all_reduce(at::Tensor /*tensor*/) override {}
   void barrier() override {}
@@ -36,6 +38,9 @@ class SingleGroup : public Group {
   }
   Error failure(const std::string& what, const std::string& reason) override { return {what, reason}; }
   void tell_step(int64_t /*step*/) override {}
+
+ private:
+  at::Device device_{at::kCPU};
 };
 
 }  // namespace

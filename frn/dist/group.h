@@ -34,6 +34,10 @@ class Group {
   virtual int64_t world() const = 0;
   bool is_first() const { return rank() == 0; }
 
+  // Where this rank computes: memory, unless set. Called once, before tensors of that device are sent.
+  virtual void set_device(at::Device device) = 0;
+  virtual at::Device device() const = 0;
+
   // Rank 0's values go to all; every tensor has the same shape and type on all ranks.
   virtual void broadcast(const std::vector<at::Tensor>& tensors) = 0;
   // The sum over ranks, in place.
@@ -70,7 +74,8 @@ struct Place {
   int64_t restarts = 0;      // how often torchrun started the ranks again
 };
 
-// Gloo, on CPUs. Blocks until all ranks have come, at most `timeout`.
-std::shared_ptr<Group> make_gloo_group(const Place& place, std::chrono::milliseconds timeout);
+// On c10d: Gloo for tensors in memory, NCCL for those on CUDA devices. Blocks until all ranks have come, at most
+// `timeout`.
+std::shared_ptr<Group> make_group(const Place& place, std::chrono::milliseconds timeout);
 
 }  // namespace frn::dist

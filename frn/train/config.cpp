@@ -108,6 +108,7 @@ std::vector<Setting> settings_of(TrainConfig& c) {
       {"dropout", "share of units dropped before the classifier; -1: the model's own", &c.dropout},
       {"clip_gradient_norm", "largest norm of the gradient; 0: no bound", &c.clip_gradient_norm},
       {"ema_decay", "moving average of the weights, which is then what is validated; 0: none", &c.ema_decay},
+      {"device", "cpu, cuda (a GPU per process; the program must be built with CUDA)", &c.device},
       {"autocast", "none, bfloat16", &c.autocast},
       {"layout", "channels-last, contiguous", &c.layout},
       {"seed", "of weights, order, augmentation and dropout", &c.seed},
@@ -132,6 +133,7 @@ void check(const TrainConfig& config) {
   one_of("colour", config.colour, {"auto", "on", "off"});
   one_of("last_batch", config.last_batch, {"drop", "keep"});
   one_of("schedule", config.schedule, {"cosine", "step", "constant"});
+  one_of("device", config.device, {"cpu", "cuda"});
   one_of("autocast", config.autocast, {"none", "bfloat16"});
   one_of("layout", config.layout, {"channels-last", "contiguous"});
 }

@@ -45,6 +45,7 @@ struct TrainConfig {
   double clip_gradient_norm = 0;
   double ema_decay = 0;
   std::string autocast = "none";
+  std::string device = "cpu";
   std::string layout = "channels-last";
 
   int64_t seed = 0;

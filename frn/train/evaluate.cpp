@@ -60,7 +60,7 @@ Evaluation evaluate(Model& model, const std::shared_ptr<const data::Dataset>& da
     const int64_t count = batch->images.size(0);
     if (count > 0) {
       const auto logits = forward(model, batch->images, options.bfloat16).logits;
-      loss_sum += cross_entropy(logits, batch->labels).item<double>() * static_cast<double>(count);
+      loss_sum += cross_entropy(logits, batch->labels.to(logits.device())).item<double>() * static_cast<double>(count);
       result.score.add(logits, batch->labels);
     }
     for (auto& sample : loader.newly_broken()) result.broken.push_back(std::move(sample));

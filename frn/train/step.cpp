@@ -15,33 +15,36 @@ namespace {
 // Products and convolutions in bfloat16 while it lives.
 class Autocast {
  public:
-  explicit Autocast(bool on) : on_(on) {
+  Autocast(bool on, at::DeviceType device) : on_(on), device_(device) {
     if (!on_) return;
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+    at::autocast::set_autocast_enabled(device_, true);
     at::autocast::increment_nesting();
   }
   ~Autocast() {
     if (!on_) return;
     // The cache of narrow weights must not outlive their next change.
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::set_autocast_enabled(device_, false);
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
  private:
   bool on_;
+  at::DeviceType device_;
 };
 
 }  // namespace
 
 ModelOutput forward(Model& model, const at::Tensor& images, bool bfloat16) {
-  const Autocast autocast(bfloat16);
-  return model.forward(images);
+  const auto device = model.parameters().front().device();
+  const Autocast autocast(bfloat16, device.type());
+  return model.forward(images.to(device));
 }
 
-at::Tensor loss_of(const Model& model, const ModelOutput& output, const at::Tensor& labels, double label_smoothing) {
+at::Tensor loss_of(const Model& model, const ModelOutput& output, const at::Tensor& truth, double label_smoothing) {
+  const auto labels = truth.to(output.logits.device());
   auto loss = cross_entropy(output.logits, labels, label_smoothing);
   if (output.auxiliary.defined()) {
     loss = loss + model.row().auxiliary_weight * cross_entropy(output.auxiliary, labels, label_smoothing);

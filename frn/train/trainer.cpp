@@ -56,6 +56,11 @@ void discard(const RunFolder& folder) {
   std::filesystem::remove(folder.path, error);  // only when empty
 }
 
+std::shared_ptr<Model> on_device(std::shared_ptr<Model> model, at::Device device) {
+  model->to(device);
+  return model;
+}
+
 class Trainer {
  public:
   Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
@@ -129,7 +134,8 @@ Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const Train
       training_set_(data::open_dataset(data_, data::Split::kTrain)),
       validation_set_(data::open_dataset(data_, data::Split::kValidation)),
       order_(order_options(config, training_set_->size(), *group_)),
-      model_(make_model(config, static_cast<int64_t>(training_set_->classes().size()), data_.kind->channels)),
+      model_(on_device(make_model(config, static_cast<int64_t>(training_set_->classes().size()), data_.kind->channels),
+                       group_->device())),
       sgd_(parameter_groups(*model_, {.norms = config.decay_norms, .biases = config.decay_biases}),
            {.momentum = config.momentum, .weight_decay = config.weight_decay}),
       step_(model_, step_options()),

@@ -1,29 +1,25 @@
-// c10d with Gloo: the engine that PyTorch's users launch on CPUs.
+// The ranks of a run on c10d, PyTorch's own: a store where they meet, engines that carry tensors, its reducer.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <map>
-#include <sstream>
 #include <thread>
 
+#include "frn/dist/engines.h"
 #include "frn/dist/group.h"
-#include "frn/dist/own_address.h"
 
 namespace frn::dist {
 namespace {
 
 using ProcessGroup = c10::intrusive_ptr<c10d::ProcessGroup>;
-using Store = c10::intrusive_ptr<c10d::Store>;
 
 // Ranks that wait in the same collective give up within this time of each other.
 constexpr auto kAskTimeout = std::chrono::seconds(3);
@@ -51,9 +47,9 @@ class BucketReducer : public Reducer {
   std::shared_ptr<c10d::Reducer> reducer_;
 };
 
-class GlooGroup : public Group {
+class C10dGroup : public Group {
  public:
-  GlooGroup(const Place& place, std::chrono::milliseconds timeout) : place_(place), timeout_(timeout) {
+  C10dGroup(const Place& place, std::chrono::milliseconds timeout) : place_(place), timeout_(timeout) {
     try {
       connect();
     } catch (const Error&) {
@@ -68,10 +64,18 @@ class GlooGroup : public Group {
   int64_t rank() const override { return place_.rank; }
   int64_t world() const override { return place_.world; }
 
+  void set_device(at::Device device) override {
+    device_ = device;
+    if (device.is_cuda()) add_engine(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, "nccl", make_nccl);
+  }
+  at::Device device() const override { return device_; }
+
   void broadcast(const std::vector<at::Tensor>& tensors) override {
-    // One message per type: a network has hundreds of small tensors.
-    std::map<at::ScalarType, std::vector<at::Tensor>> by_type;
-    for (const auto& tensor : tensors) by_type[tensor.scalar_type()].push_back(tensor.detach());
+    // One message per type (and place): a network has hundreds of small tensors.
+    std::map<std::pair<at::ScalarType, at::DeviceType>, std::vector<at::Tensor>> by_type;
+    for (const auto& tensor : tensors) {
+      by_type[{tensor.scalar_type(), tensor.device().type()}].push_back(tensor.detach());
+    }
     for (auto& [type, list] : by_type) {
       std::vector<at::Tensor> parts;
       for (const auto& tensor : list) parts.push_back(tensor.reshape({-1}));
@@ -143,30 +147,18 @@ class GlooGroup : public Group {
     // A restarted run must not read what the one before it left in torchrun's store.
     store_ = c10::make_intrusive<c10d::PrefixStore>("frn/" + std::to_string(place_.restarts), tcp);
     store_->setTimeout(timeout_);
-    auto gloo_options = c10d::ProcessGroupGloo::Options::create(timeout_);
-    for (const auto& device : network_devices()) gloo_options->devices.push_back(device);
-    const auto rank = static_cast<int>(place_.rank);
-    const auto world = static_cast<int>(place_.world);
-    auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(c10::make_intrusive<c10d::PrefixStore>("gloo", store_),
-                                                               rank, world, gloo_options);
-    group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, rank, world);
-    group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, backend);
+    group_ =
+        c10::make_intrusive<c10d::ProcessGroup>(store_, static_cast<int>(place_.rank), static_cast<int>(place_.world));
+    add_engine(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, "gloo", make_gloo);
     group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-    backend->setGroupUid("frn");
     group_->setGroupName("frn");
   }
 
-  // The interfaces that a person named, by PyTorch's variable, else the one that leads to the others.
-  std::vector<std::shared_ptr<gloo::transport::Device>> network_devices() const {
-    std::vector<std::shared_ptr<gloo::transport::Device>> out;
-    const char* const names = std::getenv("GLOO_SOCKET_IFNAME");
-    std::istringstream list(names == nullptr ? "" : names);
-    for (std::string name; std::getline(list, name, ',');) {
-      out.push_back(c10d::ProcessGroupGloo::createDeviceForInterface(name, /*lazyInit=*/false));
-    }
-    if (!out.empty()) return out;
-    const auto own = own_address_towards(place_.master_address);
-    return {c10d::ProcessGroupGloo::createDeviceForHostname(own, /*lazyInit=*/false)};
+  template <typename Make>
+  void add_engine(at::DeviceType device, c10d::ProcessGroup::BackendType type, const char* name, const Make& make) {
+    const auto engine = make(c10::make_intrusive<c10d::PrefixStore>(name, store_), place_, timeout_);
+    group_->setBackend(device, type, engine);
+    engine->setGroupUid("frn");
   }
 
   template <typename Function>
@@ -224,14 +216,15 @@ class GlooGroup : public Group {
   Place place_;
   std::chrono::milliseconds timeout_;
   int64_t step_ = 0;
-  Store store_;
+  at::Device device_{at::kCPU};
+  StorePointer store_;
   ProcessGroup group_;
 };
 
 }  // namespace
 
-std::shared_ptr<Group> make_gloo_group(const Place& place, std::chrono::milliseconds timeout) {
-  return std::make_shared<GlooGroup>(place, timeout);
+std::shared_ptr<Group> make_group(const Place& place, std::chrono::milliseconds timeout) {
+  return std::make_shared<C10dGroup>(place, timeout);
 }
 
 }  // namespace frn::dist
