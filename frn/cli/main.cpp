@@ -14,6 +14,8 @@
 
 namespace {
 
+constexpr int kExitUsage = 2;
+
 // LibTorch's remarks (of layouts it would like better, say) are not for a person who trains.
 class Quiet : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
@@ -42,12 +44,17 @@ int main(int argc, char** argv) {
   frn::cli::add_train(program);
   if (const auto complaint = frn::cli::find_unknown(program, {argv + 1, argv + argc})) {
     fmt::print(stderr, "frn: {}\n", *complaint);
-    return 2;
+    return kExitUsage;
   }
   try {
     program.parse(argc, argv);
+  } catch (const CLI::Success& end) {  // help and version
+    return program.exit(end);
+  } catch (const CLI::RuntimeError& end) {  // a command's own exit code; it has said why
+    return end.get_exit_code();
   } catch (const CLI::ParseError& error) {
-    return program.exit(error);
+    fmt::print(stderr, "frn: {}\n", frn::cli::complaint_of(program, error));
+    return kExitUsage;
   } catch (const c10::Error& error) {
     fmt::print(stderr, "frn: {}\n", error.what_without_backtrace());
     return 1;

@@ -6,13 +6,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 
-# expect CODE PATTERN COMMAND...: the exit code (0, or "bad" for any other) and a pattern in what it prints.
+# expect CODE PATTERN COMMAND...: the exit code (a number, or "bad" for any but 0) and a pattern in what it prints.
 expect() {
   local code=$1 pattern=$2 output status
   shift 2
   output=$("$@" 2>&1)
   status=$?
-  if { [[ $code == 0 ]] && ((status != 0)); } || { [[ $code == bad ]] && ((status == 0)); } ||
+  if { [[ $code != bad ]] && ((status != code)); } || { [[ $code == bad ]] && ((status == 0)); } ||
     ! grep -qE -- "$pattern" <<<"$output"; then
     printf 'FAILED: %s\n  exit %d, wanted %s and "%s"; it printed:\n%s\n' "$*" "$status" "$code" "$pattern" "$output"
     failures=$((failures + 1))
@@ -59,7 +59,10 @@ expect bad "unknown option '--form'.*did you mean '--from'" "$frn" convert --for
 [[ ! -e "$work/x" ]] || { echo 'FAILED: a failed conversion left a file'; failures=$((failures + 1)); }
 expect 0 'frn\+tlu .*1.00' "$frn" bench train --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
 expect 0 '^2 .* ms .*%' "$frn" bench train --processes 1,2 --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
-expect bad 'processes' "$frn" bench train --processes 0 --rounds 1
+expect 2 '^frn: \[bench train\] --processes: .* frn bench train --help' "$frn" bench train --processes 0 --rounds 1
+expect 2 '^frn: \[train\] --out is required; frn train --help' "$frn" train
+expect 2 "^frn: \[train\] --steps must be a whole number but is 'x'" "$frn" train --out "$work/x" --steps x
+expect bad 'device must be cpu here but is cuda' "$frn" train --out "$work/x" --device cuda
 expect 0 'wrote' "$frn" study figure-epsilon --out "$work/a b"
 [[ -s "$work/a b/figure-epsilon.svg" ]] || { echo 'FAILED: no figure'; failures=$((failures + 1)); }
 expect bad 'cannot make the folder' "$frn" study figure-epsilon --out "$work/file/x"
