@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -80,10 +81,39 @@ std::vector<std::string> idx_seeds() {
           std::string(1, '\0') + gzipped(labels)};
 }
 
+// A member of a tar archive; the fuzzer mends its checksum.
+std::string tar_member(const std::string& name, char type, const std::string& contents) {
+  std::string header(512, '\0');
+  header.replace(0, name.size(), name);
+  header.replace(100, 7, "0000644");
+  std::array<char, 12> size{};
+  std::snprintf(size.data(), size.size(), "%011o", static_cast<unsigned>(contents.size()));
+  header.replace(124, size.size(), size.data(), size.size());
+  header[156] = type;
+  header.replace(257, 8,
+                 std::string("ustar\0"
+                             "00",
+                             8));
+  const size_t padding = (512 - contents.size() % 512) % 512;
+  return header + contents + std::string(padding, '\0');
+}
+
+std::vector<std::string> archive_seeds() {
+  const std::string end(1024, '\0');
+  const auto plain = tar_member("folder/", '5', "") + tar_member("folder/file", '0', "abc") + end;
+  return {plain,
+          gzipped(plain),
+          tar_member("../out", '0', "x") + end,
+          tar_member("link", '2', "") + end,
+          tar_member("pax", 'x', "20 path=folder/long\n") + tar_member("short", '0', "y") + end,
+          tar_member("././@LongLink", 'L', "folder/another") + tar_member("short", '0', "z") + end};
+}
+
 std::vector<std::string> seeds_of(std::string_view fuzzer) {
   if (fuzzer == "safetensors_fuzz") return safetensors_seeds();
   if (fuzzer == "image_fuzz") return image_seeds();
   if (fuzzer == "idx_fuzz") return idx_seeds();
+  if (fuzzer == "archive_fuzz") return archive_seeds();
   return spec_seeds();
 }
 
