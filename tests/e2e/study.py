@@ -1,7 +1,7 @@
 """Runs studies as a person would: kills one half-way and starts it again, lets cells fail and diverge, tries every built-in
 study. Usage: study.py path/to/frn [--all]
 
---all: every built-in study at scale smoke, whole, and one step of a paper-scale cell of each (minutes)."""
+--all: every built-in study at scale smoke, whole, and one step of every paper-scale cell (half an hour on two cores)."""
 
 import csv
 import json
