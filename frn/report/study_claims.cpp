@@ -44,6 +44,17 @@ double margin_of_seeds(const CellSummary& a, const CellSummary& b) {
   return student_t(variance * variance / (freedom_part(a) + freedom_part(b))) * std::sqrt(variance);
 }
 
+// Seed by seed: the same seed is the same first weights and order of images in both cells.
+Difference paired_difference(const CellSummary& a, const CellSummary& b) {
+  const auto count = static_cast<double>(a.values.size());
+  double squares = 0;
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    const double from_mean = (a.values[i] - b.values[i]) - (a.mean - b.mean);
+    squares += from_mean * from_mean;
+  }
+  return {a.mean - b.mean, student_t(count - 1) * std::sqrt(squares / (count - 1) / count)};
+}
+
 // A cell with its name, for sentences.
 struct Named {
   std::string name;
@@ -93,7 +104,8 @@ Judgement close_by(const Named& a, const Named& b, double within) {
     }
     if (cell->idle) return {Verdict::kNotDecided, cell->name + " has not learned anything in so few steps"};
   }
-  const auto difference = difference_of(a.summary, b.summary);
+  const bool paired = a.summary.values.size() == b.summary.values.size() && a.summary.values.size() > 1;
+  const auto difference = paired ? paired_difference(a.summary, b.summary) : difference_of(a.summary, b.summary);
   const auto words = fmt::format("{} and {} are {:.2f} points apart (claimed: at most {:g}; known to {:.2f})", a.name,
                                  b.name, std::abs(difference.points), within, difference.margin);
   const double apart = std::abs(difference.points);
@@ -240,7 +252,10 @@ std::vector<JudgedClaim> judge(const StudyResults& results) {
 
 std::string rule_of_claims() {
   return fmt::format(
-      "How claims are decided: two cells differ when Welch's t-test over their seeds says so at 95 %. With one seed "
+      "How claims are decided: two cells differ when Welch's t-test over their seeds says so at 95 %; that they are "
+      "close "
+      "is "
+      "shown by their differences seed by seed. With one seed "
       "only "
       "a difference counts that is above {:g} points and above {:g} times the error that so few validation images "
       "leave. "

@@ -63,8 +63,13 @@ kind = "curves"
 
 struct MadeUpStudy {
   MadeUpStudy(const std::filesystem::path& path, int64_t seeds) : folder{path} {
+    std::set<std::string> asked;
+    for (const char* cell : {"bn-32", "bn-1", "frn-32", "frn-1"}) {
+      asked.insert(cell);
+      for (int64_t seed = 1; seed < seeds; ++seed) asked.insert(fmt::format("{}-seed{}", cell, seed));
+    }
     folder.write(kMadeUpStudy,
-                 {"made-up", "smoke", seeds, {{"max_steps", "0"}}, {{"commit", "abc"}, {"machine", "m"}}});
+                 {"made-up", "smoke", seeds, asked, {{"max_steps", "0"}}, {{"commit", "abc"}, {"machine", "m"}}});
   }
 
   void put(const std::string& cell, const char* file, const std::string& text) const {
