@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frn/cli/commands.h"
+#include "frn/core/text.h"
 #include "frn/models/model.h"
 #include "frn/nn/norm_act.h"
 #include "frn/nn/parameter_groups.h"
@@ -83,8 +84,6 @@ void print_models(const Options& options) {
   if (!note.empty()) fmt::print("{}\n", note);
 }
 
-std::string shape_text(const at::Tensor& tensor) { return fmt::format("[{}]", fmt::join(tensor.sizes(), ", ")); }
-
 json parameters_json(const ParameterGroups::List& list) {
   json out = json::array();
   for (const auto& [name, tensor] : list) out.push_back({{"name", name}, {"shape", tensor.sizes().vec()}});
@@ -95,7 +94,7 @@ void print_group(const char* title, const ParameterGroups::List& list) {
   int64_t values = 0;
   for (const auto& [name, tensor] : list) values += tensor.numel();
   fmt::print("\n{}: {} tensors, {} values\n", title, list.size(), values);
-  for (const auto& [name, tensor] : list) fmt::print("  {:<48}{}\n", name, shape_text(tensor));
+  for (const auto& [name, tensor] : list) fmt::print("  {:<48}{}\n", name, shape_text(tensor.sizes()));
 }
 
 void print_model(const Options& options) {

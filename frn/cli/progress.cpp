@@ -15,12 +15,12 @@ constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr auto kPlainLine = std::chrono::seconds(30);
 constexpr int kBar = 24;
 
+}  // namespace
+
 size_t terminal_width() {
   winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
 }
-
-}  // namespace
 
 std::string clock_text(double seconds) {
   const auto whole = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);

@@ -10,6 +10,9 @@ namespace frn::cli {
 // "1:02:03", "4:05"
 std::string clock_text(double seconds);
 
+// Columns of the terminal that is printed to; 80 where there is none.
+size_t terminal_width();
+
 class Progress {
  public:
   // Counts from `first` to `total`; the time that is left follows from the steps done since.

@@ -1,7 +1,6 @@
 #include "frn/cli/study_progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,11 +14,6 @@ namespace {
 constexpr auto kRedraw = std::chrono::milliseconds(250);
 constexpr auto kPlainLine = std::chrono::seconds(60);
 constexpr int kBar = 24;
-
-size_t terminal_width() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
-}
 
 // "finished  P@1 85.10 %", "failed: [train] ..."
 std::string outcome_of(const report::CellResult& result) {

@@ -37,6 +37,15 @@ std::string join(std::span<const std::string_view> names, std::string_view separ
   return out;
 }
 
+std::string shape_text(std::span<const int64_t> sizes) {
+  std::string out = "[";
+  for (const int64_t size : sizes) {
+    if (out.size() > 1) out += ", ";
+    out += std::to_string(size);
+  }
+  return out + "]";
+}
+
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known) {
   std::string_view best;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;

@@ -1,6 +1,7 @@
-// Small helpers for messages: lists of names, and the nearest known name to a misspelt one.
+// Small helpers for messages: lists of names, shapes, and the nearest known name to a misspelt one.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,9 @@ namespace frn {
 
 // "a, b, c"
 std::string join(std::span<const std::string_view> names, std::string_view separator = ", ");
+
+// "[2, 64, 7, 7]": the sizes of a tensor.
+std::string shape_text(std::span<const int64_t> sizes);
 
 // The known name with the smallest edit distance, or an empty view when none is close enough to be meant.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known);

@@ -2,17 +2,15 @@
 
 #include <ATen/ops/cross_entropy_loss.h>
 
-#include <sstream>
-
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 
 namespace frn {
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
   if (logits.dim() != 2 || labels.dim() != 1 || labels.size(0) != logits.size(0)) {
-    std::ostringstream got;
-    got << logits.sizes() << " and " << labels.sizes();
-    throw Error("cross_entropy", "logits and labels must have shapes [N, classes] and [N] but have " + got.str());
+    throw Error("cross_entropy", "logits and labels must have shapes [N, classes] and [N] but have " +
+                                     shape_text(logits.sizes()) + " and " + shape_text(labels.sizes()));
   }
   if (!(label_smoothing >= 0 && label_smoothing < 1)) {
     throw Error("cross_entropy", "label smoothing must be from 0 to below 1 but is " + std::to_string(label_smoothing));

@@ -1,9 +1,9 @@
 #include "frn/metrics/top_k.h"
 
 #include <cmath>
-#include <sstream>
 
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 
 namespace frn {
 namespace {
@@ -26,9 +26,8 @@ double share(int64_t part, int64_t whole) {
 
 void TopK::add(const at::Tensor& logits, const at::Tensor& labels) {
   if (logits.dim() != 2 || labels.dim() != 1 || labels.size(0) != logits.size(0)) {
-    std::ostringstream got;
-    got << logits.sizes() << " and " << labels.sizes();
-    throw Error("top_k", "logits and labels must have shapes [N, classes] and [N] but have " + got.str());
+    throw Error("top_k", "logits and labels must have shapes [N, classes] and [N] but have " +
+                             shape_text(logits.sizes()) + " and " + shape_text(labels.sizes()));
   }
   const auto scores = logits.detach().to(at::kCPU, at::kFloat).contiguous();
   const auto truth = labels.to(at::kCPU, at::kLong).contiguous();

@@ -1,9 +1,10 @@
 #include "frn/models/foreign_weights.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cctype>
 #include <map>
-#include <sstream>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
@@ -28,7 +29,7 @@ constexpr std::array kForeign{
 
 void replace(std::string& text, std::string_view from, std::string_view to) {
   const auto at = text.find(from);
-  if (at != std::string::npos) text.replace(at, from.size(), to);
+  if (at != std::string::npos) text = text.substr(0, at).append(to).append(text, at + from.size());
 }
 
 // torchvision's ResNets: bn1 for norm1, downsample.0 and .1 for its convolution and norm.
@@ -36,7 +37,7 @@ std::string resnet_path(std::string path) {
   replace(path, "downsample.conv", "downsample.0");
   replace(path, "downsample.norm", "downsample.1");
   const auto last = path.rfind('.') == std::string::npos ? 0 : path.rfind('.') + 1;
-  if (path.compare(last, 4, "norm") == 0) path.replace(last, 4, "bn");
+  if (path.compare(last, 4, "norm") == 0) path = path.substr(0, last).append("bn").append(path, last + 4);
   return path;
 }
 
@@ -134,12 +135,6 @@ NamedTensors rename(const ForeignModel& foreign, const NamedTensors& tensors, bo
   return out;
 }
 
-std::string shape_text(const at::Tensor& tensor) {
-  std::ostringstream out;
-  out << tensor.sizes();
-  return out.str();
-}
-
 std::string listed(const std::vector<std::string>& names) {
   const std::vector<std::string_view> views(names.begin(), names.end());
   return join(views);
@@ -198,17 +193,17 @@ NamedTensors with_fresh_norms(std::string_view name, const NormActSpec& norm, co
   options.auxiliary = has_auxiliary(tensors);
   const auto model = make_uninitialised_model(name, options);
   auto state = state_of(*model);
-  std::string misfits;
+  std::vector<std::string> misfits;
   for (const auto& layer : model->named_modules()) {
     if (dynamic_cast<const NormActImpl*>(layer.value().get()) != nullptr) continue;
     for (const auto& parameter : layer.value()->named_parameters(/*recurse=*/false)) {
       const auto key = layer.key() + "." + parameter.key();
       const auto found = tensors.find(key);
       if (found == tensors.end()) {
-        misfits += (misfits.empty() ? "" : ", ") + key + " is missing";
+        misfits.push_back(fmt::format("{} is missing", key));
       } else if (found->second.sizes() != parameter->sizes()) {
-        misfits += (misfits.empty() ? "" : ", ") + key + " has shape " + shape_text(found->second) + " for " +
-                   shape_text(*parameter);
+        misfits.push_back(fmt::format("{} has shape {} for {}", key, shape_text(found->second.sizes()),
+                                      shape_text(parameter->sizes())));
       } else {
         state[key] = found->second;
       }
@@ -216,7 +211,7 @@ NamedTensors with_fresh_norms(std::string_view name, const NormActSpec& norm, co
   }
   if (!misfits.empty()) {
     throw Error("convert", "the convolutions and linear layers must be those of " + std::string(name) + " with " +
-                               norm.to_string() + " but " + misfits);
+                               norm.to_string() + " but " + listed(misfits));
   }
   return state;
 }

@@ -79,12 +79,6 @@ const std::array kModels{
              }},
 };
 
-std::string shape_text(const at::Tensor& x) {
-  std::ostringstream out;
-  out << x.sizes();
-  return out.str();
-}
-
 void check_options(std::string_view name, const ModelOptions& options) {
   const auto at_least_1 = [&](const char* what, int64_t value) {
     if (value < 1) throw Error(name, std::string(what) + " must be at least 1 but are " + std::to_string(value));
@@ -118,7 +112,7 @@ int64_t Model::smallest_input() const {
 ModelOutput Model::forward(const at::Tensor& x) {
   if (x.dim() != 4 || x.size(1) != options_.input_channels) {
     throw Error(row_->name, "x must have shape [N, " + std::to_string(options_.input_channels) +
-                                ", H, W] (input channels of the model) but has " + shape_text(x));
+                                ", H, W] (input channels of the model) but has " + shape_text(x.sizes()));
   }
   const int64_t smallest = smallest_input();
   if (x.size(2) < smallest || x.size(3) < smallest) {
@@ -127,7 +121,7 @@ ModelOutput Model::forward(const at::Tensor& x) {
                                 (head_asks ? " while training with the auxiliary head (" +
                                                  std::to_string(row_->smallest_input) + " without it)"
                                            : "") +
-                                " but x has shape " + shape_text(x));
+                                " but x has shape " + shape_text(x.sizes()));
   }
   return run(x);
 }

@@ -8,24 +8,14 @@
 #include <ATen/ops/full.h>
 
 #include <algorithm>
-#include <sstream>
 #include <vector>
 
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 #include "frn/nn/layer_watch.h"
 #include "frn/ops/ops.h"
 
 namespace frn {
-namespace {
-
-std::string shape(const at::Tensor& x) {
-  std::ostringstream out;
-  out << x.sizes();
-  return out.str();
-}
-
-}  // namespace
-
 BatchMethodImpl::BatchMethodImpl(const NormActSpec& spec, int64_t channels)
     : NormActImpl(spec, channels),
       eps_(spec.eps()),
@@ -66,16 +56,18 @@ void BatchMethodImpl::check(const at::Tensor& x) const {
   const auto name = spec().norm().name;
   if (x.dim() < 2 || x.size(1) != channels()) {
     throw Error(name, "x must have shape [N, " + std::to_string(channels()) + ", *] (channels of the layer) but has " +
-                          shape(x));
+                          shape_text(x.sizes()));
   }
   if (!is_training()) return;
   if (x.size(0) % parts() != 0) {
     throw Error(name, "a batch must divide evenly over the " + std::to_string(virtual_devices_) +
-                          " virtual devices but x has shape " + shape(x) + "; drop or fill up the last batch");
+                          " virtual devices but x has shape " + shape_text(x.sizes()) +
+                          "; drop or fill up the last batch");
   }
   if (x.numel() == channels() * parts() && !gather_) {
     throw Error(name, "training needs more than 1 value per channel" +
-                          std::string(parts() > 1 ? " on each virtual device" : "") + " but x has shape " + shape(x) +
+                          std::string(parts() > 1 ? " on each virtual device" : "") + " but x has shape " +
+                          shape_text(x.sizes()) +
                           "; take more samples per device, eval mode, or a per-sample method such as frn");
   }
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 
 namespace frn {
 namespace {
@@ -84,9 +85,8 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
     const auto wide = weight.options();
     const auto all = combined(options.gather(local_row(x, wide)), x.size(1), wide);
     if (all.count <= 1) {
-      throw Error("bn", "training needs more than 1 value per channel on all processes together but x has shape [" +
-                            std::to_string(x.size(0)) + ", " + std::to_string(x.size(1)) +
-                            ", ...]; take more samples, or a per-sample method such as frn");
+      throw Error("bn", "training needs more than 1 value per channel on all processes together but x has shape " +
+                            shape_text(x.sizes()) + "; take more samples, or a per-sample method such as frn");
     }
     update_running(options, all);
     context->save_for_backward({x, weight, all.mean, all.var});

@@ -38,12 +38,6 @@ std::optional<Dtype> dtype_of(at::ScalarType type) {
 
 std::string type_name(at::ScalarType type) { return std::string(c10::getDtypeNames(type).first); }
 
-std::string shape_text(const at::Tensor& tensor) {
-  std::string out = "[";
-  for (const auto size : tensor.sizes()) out += (out.size() > 1 ? ", " : "") + std::to_string(size);
-  return out + "]";
-}
-
 // Whether it has numbers in memory that can be copied one by one.
 bool has_values(const at::Tensor& tensor) {
   return tensor.defined() && tensor.layout() == at::kStrided && !tensor.is_meta() && !tensor.is_quantized();
@@ -75,7 +69,7 @@ std::string misfit(const std::string& name, const at::Tensor& from, const at::Te
   const bool types = types_fit(from.scalar_type(), to.scalar_type());
   if (types && from.sizes() == to.sizes()) return "";
   const auto text = [&](const at::Tensor& tensor) {
-    return (types ? "" : type_name(tensor.scalar_type()) + " ") + shape_text(tensor);
+    return (types ? "" : type_name(tensor.scalar_type()) + " ") + shape_text(tensor.sizes());
   };
   return name + ": " + text(from) + " in the file, " + text(to) + " in the model";
 }
