@@ -73,6 +73,16 @@ def same_weights_however_a_batch_is_split(work):
         print(f"{norm}, 1 device of 8 images instead of 4 of 2: weights differ by {far:.1e}", flush=True)
 
 
+def only_the_last_piece_of_a_step_is_reduced(work):
+    extra = ["--devices", "2", "--accumulate", "3", "--images-at-once", "2", "--clip-gradient-norm", "1", "--ema-decay", "0.9"]
+    for name, processes in (("pieces one", []), ("pieces two", ["--processes", "2"])):
+        ended = train(work / name, *extra, *processes)
+        assert ended.returncode == 0, ended.stderr
+    far = distance(weights(work / "pieces one"), weights(work / "pieces two"))
+    assert far < tolerance("frn+tlu"), far
+    print(f"with accumulation, pieces and clipping: weights differ by {far:.1e}", flush=True)
+
+
 def children(process):
     path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return [int(word) for word in path.read_text().split()]
@@ -162,6 +172,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="frn's processes ") as work:
         work = Path(work)
         same_weights_however_a_batch_is_split(work)
+        only_the_last_piece_of_a_step_is_reduced(work)
         a_killed_rank_ends_all_with_one_message(work)
         sigterm_stops_all_ranks_at_one_step(work)
         a_rank_that_hangs_is_named(work)
