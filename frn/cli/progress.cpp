@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <tuple>
 
@@ -23,7 +24,7 @@ size_t terminal_width() {
 }
 
 std::string clock_text(double seconds) {
-  const auto whole = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
+  const auto whole = std::llround(std::max(0.0, seconds));
   const auto [hours, minutes, rest] = std::tuple(whole / 3600, whole / 60 % 60, whole % 60);
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
 }
@@ -62,7 +63,7 @@ void Progress::show(int64_t done, const std::string& state) {
 
 void Progress::clear() {
   if (!drawn_) return;
-  fmt::print("\r\x1b[K");
+  std::fputs("\r\x1b[K", stdout);  // does not throw: destructors clear
   std::fflush(stdout);
   drawn_ = false;
 }

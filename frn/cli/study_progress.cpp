@@ -72,7 +72,7 @@ void StudyProgress::line(const std::string& text) {
 
 void StudyProgress::clear() {
   if (!drawn_) return;
-  fmt::print("\r\x1b[K");
+  std::fputs("\r\x1b[K", stdout);  // does not throw: destructors clear
   std::fflush(stdout);
   drawn_ = false;
 }
