@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 namespace frn::report {
 namespace {
@@ -42,6 +43,13 @@ double margin_of_seeds(const CellSummary& a, const CellSummary& b) {
   const double variance = part(a) + part(b);
   if (variance == 0) return 0;
   return student_t(variance * variance / (freedom_part(a) + freedom_part(b))) * std::sqrt(variance);
+}
+
+// The first seeds alone, which two cells have in common.
+CellSummary with_seeds(CellSummary summary, size_t count) {
+  summary.values.resize(count);
+  summary.mean = std::accumulate(summary.values.begin(), summary.values.end(), 0.0) / static_cast<double>(count);
+  return summary;
 }
 
 // Seed by seed: the same seed is the same first weights and order of images in both cells.
@@ -104,8 +112,10 @@ Judgement close_by(const Named& a, const Named& b, double within) {
     }
     if (cell->idle) return {Verdict::kNotDecided, cell->name + " has not learned anything in so few steps"};
   }
-  const bool paired = a.summary.values.size() == b.summary.values.size() && a.summary.values.size() > 1;
-  const auto difference = paired ? paired_difference(a.summary, b.summary) : difference_of(a.summary, b.summary);
+  const auto seeds = std::min(a.summary.values.size(), b.summary.values.size());
+  const auto left = with_seeds(a.summary, seeds);
+  const auto right = with_seeds(b.summary, seeds);
+  const auto difference = seeds > 1 ? paired_difference(left, right) : difference_of(left, right);
   const auto words = fmt::format("{} and {} are {:.2f} points apart (claimed: at most {:g}; known to {:.2f})", a.name,
                                  b.name, std::abs(difference.points), within, difference.margin);
   const double apart = std::abs(difference.points);

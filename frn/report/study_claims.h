@@ -1,7 +1,7 @@
 // The paper's claims against what was trained: which hold, which do not, and which the seeds cannot tell.
 //
 // The rule. A difference of two cells is decided by Welch's t-test over their seeds at 95 % (two-sided); that two are
-// close, by Student's over their differences seed by seed, when both have the same number of seeds. With one seed
+// close, by Student's over their differences seed by seed, over the seeds that both have. With one seed
 // of either there is no spread to go by: then only a difference counts that is above 5 points and above five times the
 // error which so few validation images leave. A cell that diverged is below one that was trained; one no better than
 // the scale's chance has not learned yet and decides nothing where it should be higher. A claim about many cells holds

@@ -80,6 +80,23 @@ TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
   EXPECT_EQ(verdict(made, 2), Verdict::kNotDecided) << "the means are the same, but no seed agrees";
 }
 
+TEST_F(StudyReport, SeedsThatOneOfTwoCellsLacksDoNotMoveThemApart) {
+  const auto made = study(1);
+  for (const char* cell : {"bn-32", "bn-1", "frn-32", "frn-1"}) made.finish(cell, 0.70);
+  made.finish("frn-32-seed1", 0.90);
+  const auto study = read_results(made.folder);
+  ASSERT_EQ(study.cells.size(), 4);
+  auto record = made.folder.read_record();
+  record.seeds = 2;
+  record.asked = {"frn-32-seed1"};
+  made.folder.write(kMadeUpStudy, record);
+  const auto results = read_results(made.folder);
+  ASSERT_EQ(results.cells.size(), 5);
+  const auto close = judge(results)[2];
+  EXPECT_EQ(close.verdict, Verdict::kNotDecided);
+  EXPECT_TRUE(holds(close.reason, "0.00 points apart")) << close.reason;
+}
+
 TEST_F(StudyReport, OneSeedDecidesOnlyWhatIsHuge) {
   const auto made = study(1);
   finish_row(made, "bn", {0.70});
