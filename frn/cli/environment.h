@@ -9,8 +9,4 @@ namespace frn::cli {
 // Call first thing in main.
 void bound_spinning(char** argv);
 
-// Some virtual machines show AMX and die of an illegal instruction in a bfloat16 product. Tries one in a child process,
-// and keeps oneDNN from AMX when the child dies. Call before the first product.
-void avoid_broken_bfloat16();
-
 }  // namespace frn::cli

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "frn/cli/commands.h"
-#include "frn/cli/environment.h"
 #include "frn/cli/launch.h"
 #include "frn/cli/progress.h"
 #include "frn/cli/train_options.h"
@@ -171,7 +170,6 @@ void run(const Options& options) {
   }
   group->set_device(dist::choose_device(config.device, place));
   set_threads(config);
-  if (config.autocast == "bfloat16") avoid_broken_bfloat16();
   catch_signals();
   Display display(config);
   const auto outcome = train::train(folder, config, display.events(), stop, group);

@@ -1,9 +1,13 @@
 // The operators' schemas. The public three; below them the pairs that autograd is made of.
 #include <torch/library.h>
 
+#include "frn/ops/matrix_tiles.h"
 #include "frn/ops/ops.h"
 
 TORCH_LIBRARY(frn, m) {
+  // Here, because it runs when the library is loaded: before the products of the network that the layers are for.
+  frn::ops::avoid_undescribed_tiles();
+
   m.def(
       "norm_act(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, bool "
       "centered, "

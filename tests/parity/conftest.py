@@ -1,14 +1,9 @@
 """What every test may rely on: a known state of the library before it, and the same state after it."""
 
-import os
+import pytest
+import torch
 
-# On some virtual machines that show AMX a bfloat16 convolution dies with an illegal instruction. Before torch starts.
-os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-
-import pytest  # noqa: E402
-import torch  # noqa: E402
-
-import frn  # noqa: E402
+import frn
 
 
 @pytest.fixture(autouse=True)

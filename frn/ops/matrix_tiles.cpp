@@ -1,0 +1,35 @@
+#include "frn/ops/matrix_tiles.h"
+
+#include <cstdlib>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace frn::ops {
+namespace {
+
+#if defined(__x86_64__)
+bool tiles_are_shown_but_not_described() {
+  constexpr unsigned kFeatures = 7;
+  constexpr unsigned kTileBit = 1U << 24;  // in EDX
+  constexpr unsigned kTiles = 0x1d;        // EAX: the number of palettes
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (__get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kTileBit) == 0) return false;
+  // __get_cpuid_count is 0 when the processor has no such page.
+  return __get_cpuid_count(kTiles, 0, &eax, &ebx, &ecx, &edx) == 0 || eax == 0;
+}
+#else
+bool tiles_are_shown_but_not_described() { return false; }
+#endif
+
+}  // namespace
+
+void avoid_undescribed_tiles() noexcept {
+  if (tiles_are_shown_but_not_described()) setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16", /*overwrite=*/0);
+}
+
+}  // namespace frn::ops
