@@ -182,18 +182,43 @@ HWY_INLINE void store_pair(D d, Pair<D> v, T* p) {
   }
 }
 
-// Fewer values than a vector holds, through a buffer: nothing outside the array is touched. Missing lanes are zero.
+// Whether lanes can be left out of loads and stores: of any type with AVX-512, of 32 bits and more with AVX2.
+template <typename T>
+inline constexpr bool kMasksMemory = HWY_ARCH_X86 &&
+                                     (HWY_TARGET <= HWY_AVX3 || (HWY_TARGET <= HWY_AVX2 && sizeof(T) >= 4));
+
+// Fewer values than a vector holds: nothing outside the array is touched. Missing lanes are zero.
 template <class D, typename T>
 HWY_INLINE Vector<D> load_some(D d, const T* p, int64_t count) {
-  HWY_ALIGN T buffer[kMaxLanes<D>] = {};
-  std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(T));
-  return load(d, buffer);
+  if constexpr (kMasksMemory<T> && std::is_same_v<T, hn::TFromD<D>>) {
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p);
+  } else if constexpr (kMasksMemory<T>) {
+    const hn::Rebind<uint16_t, D> d16;
+    HWY_ALIGN T buffer[kMaxLanes<D>];
+    const auto own = hn::FirstN(d16, static_cast<size_t>(count));
+    hn::Store(hn::MaskedLoad(own, d16, reinterpret_cast<const uint16_t*>(p)), d16, reinterpret_cast<uint16_t*>(buffer));
+    return load(d, buffer);
+  } else {
+    HWY_ALIGN T buffer[kMaxLanes<D>] = {};
+    std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(T));
+    return load(d, buffer);
+  }
 }
 template <class D, typename T>
 HWY_INLINE void store_some(D d, Vector<D> v, T* p, int64_t count) {
-  HWY_ALIGN T buffer[kMaxLanes<D>];
-  store(d, v, buffer);
-  std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(T));
+  if constexpr (kMasksMemory<T> && std::is_same_v<T, hn::TFromD<D>>) {
+    hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
+  } else if constexpr (kMasksMemory<T>) {
+    const hn::Rebind<uint16_t, D> d16;
+    HWY_ALIGN T buffer[kMaxLanes<D>];
+    store(d, v, buffer);
+    hn::BlendedStore(hn::Load(d16, reinterpret_cast<const uint16_t*>(buffer)),
+                     hn::FirstN(d16, static_cast<size_t>(count)), d16, reinterpret_cast<uint16_t*>(p));
+  } else {
+    HWY_ALIGN T buffer[kMaxLanes<D>];
+    store(d, v, buffer);
+    std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(T));
+  }
 }
 
 // Keeps the last `count` lanes, zeroes the others.
