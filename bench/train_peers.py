@@ -103,6 +103,12 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--model", default="resnetv2_50", help="a ResNetV2 of timm (default: %(default)s)")
     parser.add_argument("--norms", type=comma_separated(NORMS), default=NORMS, help=f"of {','.join(NORMS)}")
     parser.add_argument("--layouts", type=comma_separated(LAYOUTS), default=LAYOUTS, help=f"of {','.join(LAYOUTS)}")
+    parser.add_argument(
+        "--allocator",
+        choices=["tcmalloc", "system"],
+        default="tcmalloc",
+        help="that of frn, or the one Python comes with (default: %(default)s)",
+    )
     for name, value, text in [
         ("--batch-per-device", 16, "images per step"),
         ("--size", 96, "height and width"),
@@ -138,7 +144,7 @@ def main(options: argparse.Namespace, allocator: str) -> None:
 
 if __name__ == "__main__":
     OPTIONS = parse_options()  # before the restart, so that a wrong option is told at once
-    ALLOCATOR = use_tcmalloc()
+    ALLOCATOR = use_tcmalloc() if OPTIONS.allocator == "tcmalloc" else "the system's malloc"
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # or the profiler tells of its starts, and of GPUs it did not find
 
     import timm
