@@ -170,26 +170,26 @@ void check_eps_values(const at::Tensor& eps) {
   }
 }
 
-template <typename T>
-void run_forward(const kernels::Problem<T>& p, T* z) {
+// run(driver, parallel) with a problem's plan, memory and threads; `inputs`: tensors of x's size that are read.
+template <typename T, typename Run>
+void with_driver(const kernels::Problem<T>& p, int inputs, const Run& run) {
   const int threads = at::get_num_threads();
-  const auto plan = kernels::make_plan(p, /*inputs=*/1, threads);
+  const auto plan = kernels::make_plan(p, inputs, threads);
   const auto workspace = workspace_for(p, plan, threads);
   const auto& loops = implementation().loops<T>(p.layout);
   kernels::Driver<T> driver(p, loops, plan, reinterpret_cast<std::byte*>(workspace.mutable_data_ptr()));
   const int64_t pieces = p.samples * (plan.split ? plan.segments : plan.units_per_sample);
-  driver.forward(z, parallel_over(pieces, p.samples * p.channels * p.positions));
+  run(driver, parallel_over(pieces, p.samples * p.channels * p.positions));
+}
+
+template <typename T>
+void run_forward(const kernels::Problem<T>& p, T* z) {
+  with_driver(p, 1, [z](auto& driver, const TorchParallel& parallel) { driver.forward(z, parallel); });
 }
 
 template <typename T>
 void run_backward(const kernels::BackwardProblem<T>& p) {
-  const int threads = at::get_num_threads();
-  const auto plan = kernels::make_plan(p, /*inputs=*/2, threads);
-  const auto workspace = workspace_for(p, plan, threads);
-  const auto& loops = implementation().loops<T>(p.layout);
-  kernels::Driver<T> driver(p, loops, plan, reinterpret_cast<std::byte*>(workspace.mutable_data_ptr()));
-  const int64_t pieces = p.samples * (plan.split ? plan.segments : plan.units_per_sample);
-  driver.backward(p, parallel_over(pieces, p.samples * p.channels * p.positions));
+  with_driver<T>(p, 2, [&p](auto& driver, const TorchParallel& parallel) { driver.backward(p, parallel); });
 }
 
 // f(T()) with the kernels' type of a tensor's elements.
