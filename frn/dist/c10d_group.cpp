@@ -104,9 +104,10 @@ class C10dGroup : public Group {
     auto length = at::empty({1}, at::kLong);
     length.fill_(static_cast<int64_t>(text.size()));
     broadcast({length});
+    if (length.item<int64_t>() == 0) return {};
     auto bytes = at::empty({length.item<int64_t>()}, at::kByte);
     if (is_first()) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
-    if (bytes.numel() > 0) broadcast({bytes});
+    broadcast({bytes});
     return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<size_t>(bytes.numel())};
   }
 
