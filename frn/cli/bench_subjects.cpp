@@ -84,7 +84,7 @@ int64_t bytes_kept(const Subject& subject, const at::Tensor& x) {
 void copy_with_aten(const at::Tensor& from, at::Tensor& to) { to.copy_(from); }
 
 void copy_with_memcpy(const at::Tensor& from, at::Tensor& to) {
-  constexpr int64_t kChunk = 64 * 1024;
+  constexpr int64_t kChunk = int64_t{64} * 1024;
   const auto bytes = static_cast<int64_t>(from.nbytes());
   const auto* const source = static_cast<const std::byte*>(from.const_data_ptr());
   auto* const target = static_cast<std::byte*>(to.mutable_data_ptr());

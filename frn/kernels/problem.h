@@ -68,7 +68,7 @@ struct Plan {
 };
 
 // L1 holds 32 KiB or more on every machine we know: a unit's inputs take half of it, the output and tables the rest.
-inline constexpr int64_t kUnitBytes = 16 * 1024;
+inline constexpr int64_t kUnitBytes = int64_t{16} * 1024;
 // Long enough that the cost per segment vanishes, short enough to give every core of one large map something to do.
 inline constexpr int64_t kContiguousSegment = 16384;
 inline constexpr int64_t kChannelsLastSegment = 512;
@@ -86,7 +86,7 @@ Plan make_plan(const Problem<T>& p, int inputs, int threads) {
   plan.units_per_sample = (p.groups + plan.unit_groups - 1) / plan.unit_groups;
   const int64_t units = p.samples * plan.units_per_sample;
   const int64_t elements = p.samples * p.channels * p.positions;
-  const bool uneven = units < 4 * threads && units % threads != 0;
+  const bool uneven = units < int64_t{4} * threads && units % threads != 0;
   plan.split = threads > 1 && uneven && elements >= 32768;
   return plan;
 }

@@ -138,11 +138,11 @@ void finish_channel_gradients(const ChannelGradients<A>& g) {
 
 template <typename T, Layout L, Norm N, Threshold H>
 void fill(Loops<T>& loops) {
-  constexpr int n = static_cast<int>(N);
-  constexpr int h = static_cast<int>(H);
-  loops.apply[n][h] = apply<L, N, H, T>;
-  loops.gradient_sums[n][h] = gradient_sums<L, N, H, T>;
-  loops.gradient_apply[n][h] = gradient_apply<L, N, H, T>;
+  constexpr int kNorm = static_cast<int>(N);
+  constexpr int kThreshold = static_cast<int>(H);
+  loops.apply[kNorm][kThreshold] = apply<L, N, H, T>;
+  loops.gradient_sums[kNorm][kThreshold] = gradient_sums<L, N, H, T>;
+  loops.gradient_apply[kNorm][kThreshold] = gradient_apply<L, N, H, T>;
 }
 
 template <typename T, Layout L>

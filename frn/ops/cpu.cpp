@@ -195,16 +195,10 @@ void run_backward(const kernels::BackwardProblem<T>& p) {
 // f(T()) with the kernels' type of a tensor's elements.
 template <typename F>
 auto with_kernel_type(at::ScalarType type, const F& f) {
-  switch (type) {
-    case at::kFloat:
-      return f(float());
-    case at::kDouble:
-      return f(double());
-    case at::kBFloat16:
-      return f(kernels::BFloat16());
-    default:
-      return f(kernels::Float16());  // check_norm_act lets no other type through
-  }
+  if (type == at::kFloat) return f(float());
+  if (type == at::kDouble) return f(double());
+  if (type == at::kBFloat16) return f(kernels::BFloat16());
+  return f(kernels::Float16());  // check_norm_act lets no other type through
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(const at::Tensor& x_in, const OptionalTensor& weight,
@@ -332,7 +326,7 @@ at::Tensor act_forward(const at::Tensor& y_in, const OptionalTensor& tau, const 
                        std::string_view activation) {
   const auto kind = check_act(y_in, tau, kappa, activation);
   const auto y = lay_out(y_in);
-  const auto z = at::empty_like(y.tensor);
+  auto z = at::empty_like(y.tensor);
   if (y_in.numel() == 0) return z;
   with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {
     Parameters<kernels::Accumulate<T>> parameters(y_in.size(1),

@@ -85,8 +85,8 @@ struct ChannelsLast {
   // Rows in the core's own cache are taken four at a time, which share one read of the coefficients or of the running
   // sums. Rows from memory are best summed one at a time and written two at a time: in any other order they arrive at
   // half the speed. Where that begins to pay was measured on Zen 4.
-  static constexpr int64_t kWriteInOrder = 256 * 1024;
-  static constexpr int64_t kSumInOrder = 1024 * 1024;
+  static constexpr int64_t kWriteInOrder = int64_t{256} * 1024;
+  static constexpr int64_t kSumInOrder = int64_t{1024} * 1024;
   // Rows after which the running sums, in A, are added to the sums in double. A value goes through at most eight
   // additions: alone, or two within its four rows, one between them and four in the running sum.
   static constexpr int64_t flush_rows(int64_t at_once) { return at_once == 1 ? 8 : 16; }

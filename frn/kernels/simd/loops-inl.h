@@ -17,11 +17,11 @@ namespace frn::kernels::HWY_NAMESPACE {
 
 template <class Source, Norm N, Threshold H, typename T>
 void fill_pair(Loops<T>& loops) {
-  constexpr int n = static_cast<int>(N);
-  constexpr int h = static_cast<int>(H);
-  loops.apply[n][h] = Source::template apply<N, H>;
-  loops.gradient_sums[n][h] = Source::template gradient_sums<N, H>;
-  loops.gradient_apply[n][h] = Source::template gradient_apply<N, H>;
+  constexpr int kNorm = static_cast<int>(N);
+  constexpr int kThreshold = static_cast<int>(H);
+  loops.apply[kNorm][kThreshold] = Source::template apply<N, H>;
+  loops.gradient_sums[kNorm][kThreshold] = Source::template gradient_sums<N, H>;
+  loops.gradient_apply[kNorm][kThreshold] = Source::template gradient_apply<N, H>;
 }
 
 template <class Source, Norm N, typename T>
