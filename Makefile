@@ -73,6 +73,7 @@ do-lint:
 	  { echo "lint: file names are snake_case, unlike: $$bad" >&2; exit 1; }
 	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh .ci/run; fi
 	+@$(MAKE) build-lint/build.ninja PRESET=lint
+	@cmake --build build-lint --target frn_commit >/dev/null
 	run-clang-tidy -quiet -p build-lint -j $(JOBS)
 
 # The whole path and the compiler are in every object's command: when one of them changes, start from nothing.

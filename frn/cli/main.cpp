@@ -23,6 +23,7 @@ class Quiet : public c10::WarningHandler {
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-exception-escape): only set-up and last messages stand outside of the try.
 int main(int argc, char** argv) {
   frn::cli::bound_spinning(argv);
   prctl(PR_SET_NAME, "frn");  // a process that the program started itself would be "exe" in lists of processes
