@@ -50,10 +50,13 @@ install_packages() {
       fail "system packages are missing; run this as root, then try again: ${apt[*]}"
     fi
   fi
-  say "installing system packages: $*"
-  ${root[@]+"${root[@]}"} apt-get update -q >&2 || say "apt-get update failed; trying with the lists at hand"
-  ${root[@]+"${root[@]}"} env DEBIAN_FRONTEND=noninteractive "${apt[@]}" -q >&2 ||
-    fail "apt-get failed (see above); once that is solved, try again: ${apt[*]}"
+  say "installing system packages, about a minute (log: .deps/apt.log): $*"
+  ${root[@]+"${root[@]}"} apt-get update -q >.deps/apt.log 2>&1 ||
+    say "apt-get update failed; trying with the lists at hand"
+  if ! ${root[@]+"${root[@]}"} env DEBIAN_FRONTEND=noninteractive "${apt[@]}" -q >>.deps/apt.log 2>&1; then
+    tail -n 5 .deps/apt.log >&2
+    fail "apt-get failed (see above and .deps/apt.log); once that is solved, try again: ${apt[*]}"
+  fi
 }
 
 present() {
@@ -107,7 +110,7 @@ find_python() {
 
 pip_install() {
   local code=0 quiet=()
-  [[ -t 1 ]] || quiet=(--quiet)
+  [[ -t 1 ]] || quiet=(--quiet --progress-bar off) # bars belong on a screen, not in a log
   rm -rf .deps/pip.log .deps/tmp
   mkdir .deps/tmp # the wheels unpack to gigabytes, and /tmp may be small
   TMPDIR=$PWD/.deps/tmp "$venv/bin/python" -m pip install ${quiet[@]+"${quiet[@]}"} --no-input \
@@ -146,13 +149,13 @@ else
       "$python" -m venv ${torch_dir:+--system-site-packages} "$venv" || fail "$python could not make $venv"
     fi
     if [[ $tier == run ]]; then
-      say "LibTorch $torch_version goes into $venv (0.6 GB to fetch unless it is there)"
+      say "fetching LibTorch $torch_version into $venv: 0.6 GB, which takes as long as your network needs for it"
       pip_install --no-deps -r tools/requirements-run.txt
     elif [[ -z $torch_dir || $torch_dir == "$PWD/$venv"/* ]]; then
-      say "PyTorch $torch_version and the tests' other packages go into $venv (3 GB to fetch unless they are there)"
+      say "fetching PyTorch $torch_version and the tests' other packages into $venv: up to 3 GB, 6 GB when unpacked"
       pip_install -r tools/requirements-test.txt
     else
-      say "using the torch in $torch_dir; the tests' other packages go into $venv"
+      say "using the torch in $torch_dir; fetching the tests' other packages into $venv"
       # When that Python is a virtual environment itself, ours does not inherit from it.
       torch_dir_of "$venv/bin/python" >/dev/null ||
         dirname "$torch_dir" >"$(echo "$venv"/lib/python*/site-packages)/frn-torch.pth"

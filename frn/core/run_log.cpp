@@ -8,7 +8,6 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,8 +17,6 @@
 
 namespace frn {
 namespace {
-
-using nlohmann::json;
 
 constexpr const char* kOperation = "run log";
 
@@ -60,12 +57,13 @@ std::string contents(const std::filesystem::path& path) {
   }
 }
 
-json parse_line(const std::filesystem::path& path, std::string_view line, size_t number) {
-  auto object = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) {
-    fail(path, "line " + std::to_string(number) + " must be a JSON object but is not; correct or delete that line");
+Value parse_line(const std::filesystem::path& path, std::string_view line, size_t number) {
+  try {
+    auto object = parse_json(line);
+    if (object.table() != nullptr) return object;
+  } catch (const ValueError&) {
   }
-  return object;
+  fail(path, "line " + std::to_string(number) + " must be a JSON object but is not; correct or delete that line");
 }
 
 // Gives each whole line, without its end, to `visit`.
@@ -76,10 +74,9 @@ void for_each_line(std::string_view text, const std::function<void(std::string_v
   }
 }
 
-std::optional<double> step_of(const json& line) {
-  const auto found = line.find("step");
-  if (found == line.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
+std::optional<double> step_of(const Value& line) {
+  const auto* const found = line.find("step");
+  return found == nullptr ? std::nullopt : found->number();
 }
 
 // The length of the text's whole lines.
@@ -111,10 +108,9 @@ void RunLog::close_file() {
   if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
 }
 
-void RunLog::append(const json& line) {
-  if (!line.is_object()) fail(path_, std::string("a line must be a JSON object but is a ") + line.type_name());
-  // replace: a file's name in a message may be any bytes, and a log must not end a run over one.
-  const std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+void RunLog::append(const Value& line) {
+  if (line.table() == nullptr) fail(path_, "a line must be a JSON object but is " + std::string(line.type_name()));
+  const std::string text = to_json(line) + "\n";
   struct stat before {};
   if (fstat(descriptor_, &before) != 0) fail_system(path_, "cannot write");
   ssize_t count = 0;
@@ -145,8 +141,8 @@ void RunLog::truncate_after(int64_t step) {
   open_for_append();
 }
 
-std::vector<json> RunLog::read(const std::filesystem::path& path) {
-  std::vector<json> lines;
+std::vector<Value> RunLog::read(const std::filesystem::path& path) {
+  std::vector<Value> lines;
   for_each_line(contents(path),
                 [&](std::string_view line, size_t number) { lines.push_back(parse_line(path, line, number)); });
   return lines;

@@ -1,14 +1,12 @@
 // log.jsonl of a run: one JSON object per line, each written at once, so that a killed run leaves whole lines and at
 // most one cut at the end. Lines carry "event" and, where they belong to one, "step".
-//
-// A source that appends or reads also includes <nlohmann/json.hpp>; the installed package needs it for this header
-// alone.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
+
+#include "frn/core/value.h"
 
 namespace frn {
 
@@ -22,7 +20,7 @@ class RunLog {
   RunLog& operator=(const RunLog&) = delete;
 
   // Writes the object as one line; NaN and infinities become null. On failure (a full disk) the lines before it stay.
-  void append(const nlohmann::json& line);
+  void append(const Value& line);
 
   // For a run that goes on from a checkpoint at this step: drops the lines of later steps, so that the log reads as if
   // the run had not been interrupted. A line without a step goes with the one before it.
@@ -31,7 +29,7 @@ class RunLog {
   const std::filesystem::path& path() const { return path_; }
 
   // All whole lines, in order. A last line without its end is left out; any other that is no JSON object is an error.
-  static std::vector<nlohmann::json> read(const std::filesystem::path& path);
+  static std::vector<Value> read(const std::filesystem::path& path);
 
  private:
   void open_for_append();

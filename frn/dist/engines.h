@@ -1,12 +1,17 @@
 // What carries messages between ranks; one source per engine. Included by dist/ alone.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
 
 #include "frn/dist/group.h"
+
+// An engine's source includes them itself: they take seconds.
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
 
 namespace frn::dist {
 

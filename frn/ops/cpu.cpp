@@ -1,6 +1,10 @@
 // The CPU key: brings tensors into the layout that the kernels take, allocates, and runs them on ATen's threads.
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 #include <unistd.h>
 

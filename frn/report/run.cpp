@@ -1,42 +1,38 @@
 #include "frn/report/run.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <cmath>
 #include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <sstream>
+#include <iterator>
 
 #include "frn/core/error.h"
 #include "frn/core/run_log.h"
+#include "frn/core/value.h"
 
 namespace frn::report {
 namespace {
 
-using nlohmann::json;
-
 constexpr const char* kOperation = "report";
 
-double number_in(const json& line, const char* key) {
-  const auto found = line.find(key);
-  return found == line.end() || !found->is_number() ? kMissing : found->get<double>();
+double number_in(const Value& line, const char* key) {
+  const auto* const found = line.find(key);
+  return found == nullptr ? kMissing : found->number().value_or(kMissing);
 }
 
-std::string text_in(const json& line, const char* key) {
-  const auto found = line.find(key);
-  return found == line.end() || !found->is_string() ? "" : found->get<std::string>();
+std::string text_in(const Value& line, const char* key) {
+  const auto* const found = line.find(key);
+  return found == nullptr || found->text() == nullptr ? "" : *found->text();
 }
 
-std::optional<int64_t> step_in(const json& line) {
+std::optional<int64_t> step_in(const Value& line) {
   const double step = number_in(line, "step");
   // Beyond 2^53 a double is no exact step, and the conversion could be undefined.
   if (!(std::abs(step) < 9e15)) return std::nullopt;
   return static_cast<int64_t>(step);
 }
 
-Point point_of(const json& line) {
+Point point_of(const Value& line) {
   return {step_in(line).value_or(0),
           number_in(line, "epoch"),
           number_in(line, "loss"),
@@ -48,34 +44,34 @@ Point point_of(const json& line) {
           number_in(line, "samples")};
 }
 
-std::vector<Layer> layers_of(const json& line) {
+std::vector<Layer> layers_of(const Value& line) {
   std::vector<Layer> layers;
-  const auto found = line.find("layers");
-  if (found == line.end() || !found->is_array()) return layers;
-  for (const auto& layer : *found) {
-    if (!layer.is_object()) continue;
+  const auto* const found = line.find("layers");
+  if (found == nullptr || found->list() == nullptr) return layers;
+  for (const auto& layer : *found->list()) {
+    if (layer.table() == nullptr) continue;
     layers.push_back({text_in(layer, "name"), number_in(layer, "scale"), number_in(layer, "clipped")});
   }
   return layers;
 }
 
-// A JSON value as a person would write it: no quotes around a text, no more digits than a float has.
-std::string shown(const json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return fmt::format("{:.7g}", value.get<double>());
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+// A value as a person would write it: no quotes around a text, no more digits than a float has.
+std::string shown(const Value& value) {
+  if (value.text() != nullptr) return *value.text();
+  if (value.number() && value.whole() == nullptr) return fmt::format("{:.7g}", *value.number());
+  return to_json(value);
 }
 
-std::string details_of(const json& line) {
+std::string details_of(const Value& line) {
   std::string out;
-  for (const auto& [key, value] : line.items()) {
-    if (key == "event" || key == "step" || value.is_structured()) continue;
+  for (const auto& [key, value] : line.as_table()) {
+    if (key == "event" || key == "step" || value.list() != nullptr || value.table() != nullptr) continue;
     out += (out.empty() ? "" : ", ") + key + " " + shown(value);
   }
   return out;
 }
 
-void add_line(Run& run, const json& line) {
+void add_line(Run& run, const Value& line) {
   const auto event = text_in(line, "event");
   if (event == "train") {
     run.training.push_back(point_of(line));
@@ -94,54 +90,50 @@ void add_line(Run& run, const json& line) {
   }
 }
 
-void flatten(const json& value, const std::string& name, Properties& out) {
-  if (!value.is_object()) {
+void flatten(const Value& value, const std::string& name, Properties& out) {
+  if (value.table() == nullptr) {
     out.emplace_back(name, shown(value));
     return;
   }
   const std::string prefix = name.empty() ? "" : name + ".";
-  for (const auto& [key, child] : value.items()) flatten(child, prefix + key, out);
+  for (const auto& [key, child] : *value.table()) flatten(child, prefix + key, out);
+}
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 Properties read_metrics(const std::filesystem::path& path) {
   Properties out;
   if (!std::filesystem::exists(path)) return out;
-  std::ifstream file(path, std::ios::binary);
-  const auto metrics = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!metrics.is_object()) {
+  try {
+    const auto metrics = parse_json(contents(path));
+    metrics.as_table();
+    flatten(metrics, "", out);
+  } catch (const ValueError&) {
     throw Error(kOperation, path.string() + ": it must be a JSON object but is not; delete it or run frn eval again");
   }
-  flatten(metrics, "", out);
   return out;
 }
 
 // One setting as the file has it, but a text without its quotes.
-std::string shown(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* number = node.as_floating_point()) return fmt::format("{}", number->get());
-  std::ostringstream out;
-  if (const auto* array = node.as_array()) {
-    for (const auto& element : *array) out << (out.tellp() == 0 ? "" : ", ") << shown(element);
-  } else {
-    node.visit([&](const auto& value) { out << value; });
-  }
-  return out.str();
+std::string shown_setting(const Value& value) {
+  if (value.number() && value.whole() == nullptr) return fmt::format("{}", *value.number());
+  if (value.list() == nullptr) return shown(value);
+  std::string out;
+  for (const auto& element : *value.list()) out += (out.empty() ? "" : ", ") + shown_setting(element);
+  return out;
 }
 
 Properties read_config(const std::filesystem::path& path) {
   Properties out;
   if (!std::filesystem::exists(path)) return out;
   try {
-    const auto table = toml::parse_file(path.string());
-    std::map<std::pair<size_t, size_t>, std::pair<std::string, std::string>> in_file_order;
-    for (const auto& [key, node] : table) {
-      const auto place = node.source().begin;
-      in_file_order[{place.line, place.column}] = {std::string(key.str()), shown(node)};
-    }
-    for (auto& [place, entry] : in_file_order) out.push_back(std::move(entry));
-  } catch (const toml::parse_error& error) {
-    throw Error(kOperation, fmt::format("{}: line {} is not TOML: {}", path.string(), error.source().begin.line,
-                                        error.description()));
+    const auto settings = parse_toml(contents(path));
+    for (const auto& [key, value] : settings.as_table()) out.emplace_back(key, shown_setting(value));
+  } catch (const ValueError& error) {
+    throw Error(kOperation, path.string() + ": " + error.what());
   }
   return out;
 }

@@ -6,18 +6,18 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <iterator>
 
 #include "frn/core/checksum.h"
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "frn/core/value.h"
 #include "frn/core/whole_file.h"
 
 namespace frn::train {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kPartial = ".partial-";  // hidden, and never taken for a checkpoint
@@ -33,13 +33,13 @@ constexpr const char* kStateFile = "state.json";
 
 std::string file_sum(const fs::path& path) { return fmt::format("{:016x}", checksum_of_file(path)); }
 
-json to_json(const TrainState& state) {
+Value to_value(const TrainState& state) {
   const auto& running = state.running;
   return {{"step", state.step},
           {"seed", state.seed},
           {"samples", state.samples},
           {"batch_global", state.batch_global},
-          {"classes", state.classes},
+          {"classes", Value::list_of(state.classes)},
           {"seconds", state.seconds},
           {"running",
            {{"loss_sum", running.loss_sum},
@@ -48,19 +48,19 @@ json to_json(const TrainState& state) {
             {"first_five", running.score.first_five}}}};
 }
 
-TrainState state_from(const json& from) {
+TrainState state_from(const Value& from) {
   TrainState state;
-  from.at("step").get_to(state.step);
-  from.at("seed").get_to(state.seed);
-  from.at("samples").get_to(state.samples);
-  from.at("batch_global").get_to(state.batch_global);
-  from.at("classes").get_to(state.classes);
-  from.at("seconds").get_to(state.seconds);
+  state.step = from.at("step").as_whole();
+  state.seed = static_cast<uint64_t>(from.at("seed").as_whole());
+  state.samples = from.at("samples").as_whole();
+  state.batch_global = from.at("batch_global").as_whole();
+  for (const auto& name : from.at("classes").as_list()) state.classes.push_back(name.as_text());
+  state.seconds = from.at("seconds").as_number();
   const auto& running = from.at("running");
-  running.at("loss_sum").get_to(state.running.loss_sum);
-  running.at("samples").get_to(state.running.score.samples);
-  running.at("first").get_to(state.running.score.first);
-  running.at("first_five").get_to(state.running.score.first_five);
+  state.running.loss_sum = running.at("loss_sum").as_number();
+  state.running.score.samples = running.at("samples").as_whole();
+  state.running.score.first = running.at("first").as_whole();
+  state.running.score.first_five = running.at("first_five").as_whole();
   return state;
 }
 
@@ -85,17 +85,20 @@ void write_files(const fs::path& folder, const Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.velocities) trainer.emplace(std::string(kMomentum) + name, tensor);
   for (const auto& [name, tensor] : checkpoint.averages) trainer.emplace(std::string(kAverage) + name, tensor);
   write_weights(folder / kTrainerFile, trainer);
-  auto state = to_json(checkpoint.state);
+  auto state = to_value(checkpoint.state);
   for (const auto* file : {kModelFile, kTrainerFile}) state["checksums"][file] = file_sum(folder / file);
-  write_whole_file(folder / kStateFile, state.dump(2) + "\n", "checkpoint");
+  write_whole_file(folder / kStateFile, to_json(state, 2) + "\n", "checkpoint");
 }
 
-json read_state_file(const fs::path& path) {
+Value read_state_file(const fs::path& path) {
   std::ifstream file(path / kStateFile);
   if (!file) fail(path, std::string(kStateFile) + " cannot be read");
-  auto state = json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!state.is_object()) fail(path, std::string(kStateFile) + " is damaged: it is not a JSON object");
-  return state;
+  try {
+    auto state = parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
+    if (state.table() != nullptr) return state;
+  } catch (const ValueError&) {
+  }
+  fail(path, std::string(kStateFile) + " is damaged: it is not a JSON object");
 }
 
 // The part of the tensors whose names start so, without that start.
@@ -109,12 +112,12 @@ NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
 
 }  // namespace
 
-std::string to_text(const TrainState& state) { return to_json(state).dump(); }
+std::string to_text(const TrainState& state) { return to_json(to_value(state)); }
 
 TrainState state_from_text(const std::string& text) {
   try {
-    return state_from(json::parse(text));
-  } catch (const json::exception& error) {
+    return state_from(parse_json(text));
+  } catch (const ValueError& error) {
     throw Error("checkpoint", std::string("a state must be what to_text writes: ") + error.what());
   }
 }
@@ -190,17 +193,17 @@ fs::path CheckpointFolder::save(const Checkpoint& checkpoint) {
 }
 
 Checkpoint CheckpointFolder::read(const fs::path& path) {
-  const auto json = read_state_file(path);
+  const auto state = read_state_file(path);
   Checkpoint checkpoint;
   try {
-    checkpoint.state = state_from(json);
+    checkpoint.state = state_from(state);
     for (const auto* file : {kModelFile, kTrainerFile}) {
       if (!fs::is_regular_file(path / file)) fail(path, std::string(file) + " is missing");
-      if (json.at("checksums").at(file).get<std::string>() != file_sum(path / file)) {
+      if (state.at("checksums").at(file).as_text() != file_sum(path / file)) {
         fail(path, std::string(file) + " is damaged: its checksum is another");
       }
     }
-  } catch (const nlohmann::json::exception&) {
+  } catch (const ValueError&) {
     fail(path, std::string(kStateFile) + " is damaged: entries are missing or of another type");
   }
   checkpoint.model = read_weights(path / kModelFile);

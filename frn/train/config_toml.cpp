@@ -1,13 +1,14 @@
 // TrainConfig from and to TOML, by its list of settings.
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "frn/core/value.h"
 #include "frn/train/config.h"
 
 namespace frn::train {
@@ -46,31 +47,31 @@ struct ToText {
   }
 };
 
-// Gives false when the node holds another type.
-struct FromNode {
-  const toml::node& node;
-  bool operator()(std::string* out) const { return take(out); }
-  bool operator()(int64_t* out) const { return node.is_integer() && take(out); }
-  bool operator()(double* out) const { return node.is_number() && take(out); }
-  bool operator()(bool* out) const { return node.is_boolean() && take(out); }
+// Gives false when the value has another type.
+struct FromValue {
+  const Value& value;
+  bool operator()(std::string* out) const { return take(value.text(), out); }
+  bool operator()(int64_t* out) const { return take(value.whole(), out); }
+  bool operator()(bool* out) const { return take(value.flag(), out); }
+  bool operator()(double* out) const {
+    const auto number = value.number();
+    return take(number ? &*number : nullptr, out);
+  }
   bool operator()(std::vector<double>* out) const {
-    if (!node.is_array()) return false;
-    std::vector<double> values;
-    for (const auto& element : *node.as_array()) {
-      const auto value = element.value<double>();
-      if (!value) return false;
-      values.push_back(*value);
+    if (value.list() == nullptr) return false;
+    std::vector<double> numbers;
+    for (const auto& element : *value.list()) {
+      if (!element.number()) return false;
+      numbers.push_back(*element.number());
     }
-    *out = std::move(values);
-    return true;
+    return take(&numbers, out);
   }
 
  private:
   template <typename T>
-  bool take(T* out) const {
-    const auto value = node.value<T>();
-    if (value) *out = *value;
-    return value.has_value();
+  static bool take(const T* given, T* out) {
+    if (given != nullptr) *out = *given;
+    return given != nullptr;
   }
 };
 
@@ -82,11 +83,11 @@ struct TypeName {
   const char* operator()(const std::vector<double>*) const { return "a list of numbers"; }
 };
 
-toml::table parse(const std::string& text, const std::string& source) {
+Value parse(const std::string& text, const std::string& source) {
   try {
-    return toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    throw Error("config", fmt::format("{}: line {}: {}", source, error.source().begin.line, error.description()));
+    return parse_toml(text);
+  } catch (const ValueError& error) {
+    throw Error("config", source + ": " + error.what());
   }
 }
 
@@ -105,14 +106,14 @@ void read_toml_text(TrainConfig& config, const std::string& text, const std::str
   const auto settings = settings_of(config);
   std::vector<std::string_view> known;
   for (const auto& setting : settings) known.push_back(setting.key);
-  for (const auto& [key, node] : table) {
-    const std::string_view name = key.str();
-    const auto setting = std::find_if(settings.begin(), settings.end(), [&](const auto& s) { return s.key == name; });
+  for (const auto& [name, value] : table.as_table()) {
+    const auto setting =
+        std::find_if(settings.begin(), settings.end(), [&key = name](const auto& s) { return s.key == key; });
     if (setting == settings.end()) {
       throw Error("config",
                   fmt::format("{}: unknown key '{}'{}; known: {}", source, name, suggestion(name, known), join(known)));
     }
-    if (!std::visit(FromNode{node}, setting->value)) {
+    if (!std::visit(FromValue{value}, setting->value)) {
       throw Error("config", fmt::format("{}: {} must be {}", source, name, std::visit(TypeName{}, setting->value)));
     }
   }

@@ -1,15 +1,13 @@
 #include "frn/train/records.h"
 
-#include <nlohmann/json.hpp>
-
 #include "frn/core/whole_file.h"
 
 namespace frn::train {
 namespace {
 
-using nlohmann::json;
+constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
-json to_json(const TrainRow& row) {
+Value to_value(const TrainRow& row) {
   return {{"step", row.step},
           {"epoch", row.epoch},
           {"loss", row.loss},
@@ -20,7 +18,7 @@ json to_json(const TrainRow& row) {
           {"gradient_norm", row.gradient_norm}};
 }
 
-json to_json(const ValidationRow& row) {
+Value to_value(const ValidationRow& row) {
   return {{"step", row.step},
           {"epoch", row.epoch},
           {"loss", row.loss},
@@ -30,13 +28,18 @@ json to_json(const ValidationRow& row) {
 }
 
 // Numbers that are not finite stand as null.
-double number(const json& line, const char* key) {
-  const auto found = line.find(key);
-  return found != line.end() && found->is_number() ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
+double number(const Value& line, const char* key) {
+  const auto* const found = line.find(key);
+  return found == nullptr ? kNotANumber : found->number().value_or(kNotANumber);
 }
 
-TrainRow train_row(const json& line) {
-  return {.step = line.value("step", int64_t{0}),
+int64_t whole(const Value& line, const char* key) {
+  const auto* const found = line.find(key);
+  return found == nullptr || found->whole() == nullptr ? 0 : *found->whole();
+}
+
+TrainRow train_row(const Value& line) {
+  return {.step = whole(line, "step"),
           .epoch = number(line, "epoch"),
           .loss = number(line, "loss"),
           .precision_at_1 = number(line, "precision_at_1"),
@@ -46,22 +49,23 @@ TrainRow train_row(const json& line) {
           .gradient_norm = number(line, "gradient_norm")};
 }
 
-ValidationRow validation_row(const json& line) {
-  return {.step = line.value("step", int64_t{0}),
+ValidationRow validation_row(const Value& line) {
+  return {.step = whole(line, "step"),
           .epoch = number(line, "epoch"),
           .loss = number(line, "loss"),
           .precision_at_1 = number(line, "precision_at_1"),
           .recall_at_5 = number(line, "recall_at_5"),
-          .samples = line.value("samples", int64_t{0})};
+          .samples = whole(line, "samples")};
 }
 
 std::optional<int64_t> resumed_after(int64_t first_step) {
   return first_step > 0 ? std::optional(first_step) : std::nullopt;
 }
 
-json event(const char* name, json line) {
-  line["event"] = name;
-  return line;
+Value event(const char* name, const Value& line) {
+  Value out{{"event", name}};
+  for (const auto& [key, value] : line.as_table()) out[key] = value;
+  return out;
 }
 
 }  // namespace
@@ -70,9 +74,10 @@ Records::Records(const RunFolder& folder, int64_t first_step, int64_t seed)
     : log_(folder.log()), events_(folder.path, resumed_after(first_step)) {
   log_.truncate_after(first_step);
   for (const auto& line : RunLog::read(folder.log())) {
-    const auto name = line.value("event", "");
-    if (name == "train") last_train_ = train_row(line);
-    if (name == "validation") remember(validation_row(line));
+    const auto* const name = line.find("event");
+    if (name == nullptr) continue;
+    if (*name == "train") last_train_ = train_row(line);
+    if (*name == "validation") remember(validation_row(line));
   }
   log_.append({{"event", first_step > 0 ? "resume" : "start"}, {"step", first_step}, {"seed", seed}});
 }
@@ -83,7 +88,7 @@ void Records::remember(const ValidationRow& row) {
 }
 
 void Records::add(const TrainRow& row) {
-  log_.append(event("train", to_json(row)));
+  log_.append(event("train", to_value(row)));
   events_.scalar("train/loss", row.loss, row.step);
   events_.scalar("train/precision_at_1", row.precision_at_1, row.step);
   events_.scalar("train/recall_at_5", row.recall_at_5, row.step);
@@ -95,7 +100,7 @@ void Records::add(const TrainRow& row) {
 }
 
 void Records::add(const ValidationRow& row) {
-  log_.append(event("validation", to_json(row)));
+  log_.append(event("validation", to_value(row)));
   events_.scalar("validation/loss", row.loss, row.step);
   events_.scalar("validation/precision_at_1", row.precision_at_1, row.step);
   events_.scalar("validation/recall_at_5", row.recall_at_5, row.step);
@@ -104,10 +109,11 @@ void Records::add(const ValidationRow& row) {
 }
 
 void Records::add(int64_t step, const std::vector<LayerState>& layers) {
-  json list = json::array();
+  auto list = Value::empty_list();
   for (const auto& layer : layers) {
-    list.push_back({{"name", layer.name}, {"scale", layer.scale}});
-    list.back()["clipped"] = layer.clipped ? json(*layer.clipped) : json(nullptr);
+    list.push_back({{"name", layer.name},
+                    {"scale", layer.scale},
+                    {"clipped", layer.clipped ? Value(*layer.clipped) : Value(nullptr)}});
     events_.scalar("scale/" + layer.name, layer.scale, step);
     if (layer.clipped) events_.scalar("clipped/" + layer.name, *layer.clipped, step);
   }
@@ -119,16 +125,14 @@ void Records::add_broken(int64_t step, const data::BrokenSample& sample) {
 }
 
 void Records::end(const Outcome& outcome, const std::filesystem::path& metrics) {
-  json out{{"status", status_name(outcome.status)}, {"step", outcome.step}, {"seconds", outcome.seconds}};
-  if (outcome.train) out["train"] = to_json(*outcome.train);
-  if (outcome.validation) out["validation"] = to_json(*outcome.validation);
-  if (outcome.best) out["best"] = to_json(*outcome.best);
+  Value out{{"status", status_name(outcome.status)}, {"step", outcome.step}, {"seconds", outcome.seconds}};
+  if (outcome.train) out["train"] = to_value(*outcome.train);
+  if (outcome.validation) out["validation"] = to_value(*outcome.validation);
+  if (outcome.best) out["best"] = to_value(*outcome.best);
   if (!outcome.message.empty()) out["message"] = outcome.message;
-  auto line = out;
-  line["event"] = outcome.status == Status::kDiverged ? "diverged" : "end";
-  log_.append(line);
+  log_.append(event(outcome.status == Status::kDiverged ? "diverged" : "end", out));
   events_.flush();
-  write_whole_file(metrics, out.dump(2) + "\n", "train");
+  write_whole_file(metrics, to_json(out, 2) + "\n", "train");
 }
 
 }  // namespace frn::train

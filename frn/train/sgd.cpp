@@ -9,26 +9,12 @@
 #include <cmath>
 
 #include "frn/core/error.h"
+#include "frn/train/sgd_loop.h"
 
 namespace frn::train {
 namespace {
 
 constexpr int64_t kGrain = 16384;  // values a thread takes at least: below that starting threads costs more
-
-struct Update {
-  float lr;
-  float momentum;
-  float weight_decay;
-};
-
-// One read and one write of w and v, where ATen's three calls take three; small tensors cost no dispatch.
-void update_floats(float* w, float* v, const float* g, int64_t count, const Update& update) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float gradient = g[i] + update.weight_decay * w[i];
-    v[i] = update.momentum * v[i] + gradient;
-    w[i] -= update.lr * v[i];
-  }
-}
 
 // Memory can be walked as it lies when all three lie alike and without holes.
 bool lie_alike(const at::Tensor& w, const at::Tensor& v, const at::Tensor& g) {
@@ -47,7 +33,7 @@ void update_tensor(at::Tensor& w, at::Tensor& v, const at::Tensor& gradient, dou
     w.add_(v, -lr);
     return;
   }
-  const Update update{static_cast<float>(lr), static_cast<float>(momentum), static_cast<float>(weight_decay)};
+  const SgdUpdate update{static_cast<float>(lr), static_cast<float>(momentum), static_cast<float>(weight_decay)};
   float* const w0 = w.mutable_data_ptr<float>();
   float* const v0 = v.mutable_data_ptr<float>();
   const float* const g0 = g.const_data_ptr<float>();

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "frn/core/error.h"
 #include "frn/core/random.h"

@@ -2,7 +2,7 @@
 #include "frn/models/foreign_weights.h"
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
+#include <torch/utils.h>
 
 #include "frn/core/error.h"
 

@@ -3,7 +3,7 @@
 #include "frn/models/model.h"
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
+#include <torch/utils.h>
 
 #include <unistd.h>
 

@@ -2,7 +2,8 @@
 #include "frn/nn/batch_norm.h"
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/utils.h>
 
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 #include "frn/nn/batch_renorm.h"
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
+#include <torch/utils.h>
 
 #include <string>
 

@@ -2,7 +2,12 @@
 #include "frn/nn/norm_act.h"
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/instancenorm.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/utils.h>
 
 #include <cmath>
 #include <sstream>

@@ -2,7 +2,7 @@
 #include "frn/nn/sync_batch_norm.h"
 
 #include <gtest/gtest.h>
-#include <torch/nn.h>
+#include <torch/utils.h>
 
 #include <barrier>
 #include <functional>

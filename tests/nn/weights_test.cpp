@@ -1,7 +1,10 @@
 // Weights go to a file and come back; what does not fit is named, all of it, and nothing is loaded.
 #include "frn/nn/weights.h"
 
-#include <torch/nn.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/utils.h>
 
 #include <array>
 

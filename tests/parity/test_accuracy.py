@@ -50,6 +50,20 @@ def test_an_eps_per_channel_is_within_4_ulp_of_float64(norm, activation, shape):
     check_everywhere(make_call(norm, activation, shape, eps=0.1, per_channel_eps=True))
 
 
+@pytest.mark.parametrize("offset", [1e2, 1e4, 3e4, 1e6])
+@pytest.mark.parametrize("norm", ["gn", "ln", "in"])
+def test_a_large_mean_costs_no_more_than_its_own_rounding(norm, offset):
+    """The mean's sum is off by up to 8 units of 2^-24, and storing it in float32 by one more; the division by the
+    deviation makes that visible. The 8 units beside it are those of every other result, of the largest value, about 5."""
+    x = torch.randn(2, 64, 14, 14) + offset
+    exact = frn.NormAct(64, f"{norm}+none").double()(x.double())
+    deviation = x.double().var(dim=(2, 3), correction=0).min().sqrt().item()  # no group's is smaller than its channels' smallest
+    allowed = 9 * 2**-24 * (offset + 1) / deviation + 8 * 2**-24 * 5
+    for implementation in frn.implementations():
+        frn.force_implementation(implementation)
+        assert (frn.NormAct(64, f"{norm}+none")(x) - exact).abs().max() <= allowed
+
+
 @pytest.mark.parametrize("missing", [("weight",), ("bias",), ("weight", "bias")], ids="+".join)
 @pytest.mark.parametrize("norm, activation", [("frn", "tlu"), ("gn", "prelu"), ("ln", "none")])
 def test_a_missing_weight_is_one_and_a_missing_bias_zero(norm, activation, missing):

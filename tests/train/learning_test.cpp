@@ -1,6 +1,7 @@
 // The rate of every step, SGD against PyTorch's, and the moving average.
-#include <torch/nn.h>
-#include <torch/optim.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
 
 #include "frn/train/moving_average.h"
 #include "frn/train/schedule.h"

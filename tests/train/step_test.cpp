@@ -2,7 +2,7 @@
 // per-device one where it does.
 #include "frn/train/step.h"
 
-#include <torch/nn.h>
+#include <torch/utils.h>
 
 #include "frn/nn/batch_norm.h"
 #include "frn/nn/weights.h"

@@ -5,16 +5,14 @@
 #include <ATen/Parallel.h>
 #include <torch/types.h>
 
-#include <nlohmann/json.hpp>
-
 #include "frn/core/run_log.h"
+#include "frn/core/value.h"
 #include "tests/core/files.h"
 
 namespace frn::train {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 std::string numbered(std::string text, int64_t number) { return text.append(std::to_string(number)); }
 
@@ -56,8 +54,8 @@ class TrainerTest : public FolderTest {
     return contents(folder_ / name / "checkpoints" / numbered("step-", step) / "trainer.safetensors");
   }
   // Lines without what differs from run to run.
-  std::vector<json> lines(const std::string& name) const {
-    std::vector<json> out;
+  std::vector<Value> lines(const std::string& name) const {
+    std::vector<Value> out;
     for (auto line : RunLog::read(folder_ / name / "log.jsonl")) {
       if (line["event"] != "train" && line["event"] != "validation" && line["event"] != "layers") continue;
       line.erase("images_per_second");
@@ -79,8 +77,8 @@ TEST_F(TrainerTest, LeavesALogMetricsCurvesAndCheckpoints) {
   ASSERT_EQ(log.size(), 3U + 2U + 2U);
   EXPECT_EQ(log[0]["event"], "train");
   EXPECT_EQ(log[0]["step"], 4);
-  EXPECT_GT(log[0]["gradient_norm"].get<double>(), 0);
-  const auto metrics = json::parse(contents(folder_ / "a" / "metrics.json"));
+  EXPECT_GT(log[0]["gradient_norm"].as_number(), 0);
+  const auto metrics = parse_json(contents(folder_ / "a" / "metrics.json"));
   EXPECT_EQ(metrics["status"], "finished");
   EXPECT_EQ(metrics["validation"]["step"], 12);
   EXPECT_EQ(CheckpointFolder(folder_ / "a" / "checkpoints").steps(), (std::vector<int64_t>{5, 10, 12}));
@@ -162,7 +160,7 @@ TEST_F(TrainerTest, ALossThatExplodesEndsTheRunWithStepRateLayerAndAdvice) {
   EXPECT_NE(outcome.message.find("at step " + std::to_string(outcome.step + 1)), std::string::npos) << outcome.message;
   EXPECT_NE(outcome.message.find("the first layer with a bad output is "), std::string::npos) << outcome.message;
   EXPECT_NE(outcome.message.find("--warmup-steps"), std::string::npos);
-  EXPECT_EQ(json::parse(contents(folder_ / "a" / "metrics.json"))["status"], "diverged");
+  EXPECT_EQ(parse_json(contents(folder_ / "a" / "metrics.json"))["status"], "diverged");
 }
 
 TEST_F(TrainerTest, ARunThatCannotBeginLeavesNoFolder) {
