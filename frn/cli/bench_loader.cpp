@@ -80,19 +80,26 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_loader(CLI::App& bench) {
+Command bench_loader_command() {
   auto options = std::make_shared<Options>();
-  auto* loader = bench.add_subcommand("loader", "Images per second and core, from files to a network's input");
-  loader->add_option("--data", options->data, "KIND:DIR, e.g. imagefolder:DIR")->required();
-  loader->add_option("--size", options->size, "Height and width")->check(CLI::PositiveNumber)->capture_default_str();
-  loader->add_option("--images", options->images, "Images per round")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  loader->add_option("--rounds", options->rounds, "The median counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  loader->add_flag("--json", options->as_json, "Print JSON");
-  loader->callback([options] { run(*options); });
+  return {.name = "loader",
+          .help = "Images per second and processor core, from files to the input of a network",
+          .options = {{.name = "--data",
+                       .to = &options->data,
+                       .help = "Images to read, e.g. imagefolder:DIR",
+                       .value = "KIND:DIR",
+                       .required = true},
+                      {.name = "--size",
+                       .to = &options->size,
+                       .help = "Height and width of the network's input",
+                       .range = Range{1}},
+                      {.name = "--images", .to = &options->images, .help = "Images per round", .range = Range{1}},
+                      {.name = "--rounds",
+                       .to = &options->rounds,
+                       .help = "Number of rounds; their median is printed",
+                       .range = Range{1, 1000}},
+                      {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
+          .run = [options](const Given&) { run(*options); }};
 }
 
 }  // namespace frn::cli

@@ -1,6 +1,5 @@
 #include "frn/cli/bench_processes.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
@@ -10,8 +9,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "frn/cli/commands.h"
+#include "frn/cli/exit.h"
 #include "frn/cli/launch.h"
+#include "frn/cli/threads.h"
 
 namespace frn::cli {
 namespace {
@@ -107,7 +107,7 @@ Scaling launch(const ProcessesOptions& options, int64_t count) {
   const int code = launch_processes(count, {.without = {"--processes", "--threads"},
                                             .more = {"--as-rank", "--threads", threads},
                                             .output_of_first = &output});
-  if (code != 0) throw CLI::RuntimeError(code);
+  if (code != 0) throw Exit{code};
   return from_json(json::parse(output));
 }
 
@@ -174,7 +174,7 @@ void bench_processes(const ProcessesOptions& options) {
 }
 
 void bench_as_rank(const ProcessesOptions& options, const dist::Place& place) {
-  at::set_num_threads(options.threads);
+  set_threads(options.threads);
   const auto group = place.world == 1 ? dist::make_single_group() : dist::make_group(place, kTimeout);
   const auto row = measure(options, *group);
   if (group->is_first()) std::cout << to_json(row).dump(2) << "\n";

@@ -127,32 +127,51 @@ void print_model(const Options& options) {
   print_group("not decayed", groups.not_decayed);
 }
 
-void add_common(CLI::App& command, Options& options) {
-  command.add_option("--norm", options.norm, "Normalisation and activation, e.g. gn+relu (frn info norms)")
-      ->capture_default_str();
-  command.add_option("--classes", options.classes, "Classes")->capture_default_str();
-  command.add_option("--input-channels", options.input_channels, "Channels of the images")->capture_default_str();
-  command.add_option("--size", options.size, "Height and width for the multiply-adds (default: the model's own)")
-      ->check(CLI::PositiveNumber);
-  command.add_flag("--json", options.as_json, "Print JSON");
+std::vector<Option> common_options(Options& options) {
+  return {{.name = "--norm",
+           .to = &options.norm,
+           .help = "Normalisation and activation, e.g. gn+relu; `frn info norms` lists them"},
+          {.name = "--classes", .to = &options.classes, .help = "Number of classes"},
+          {.name = "--input-channels", .to = &options.input_channels, .help = "Channels of the images"},
+          {.name = "--size",
+           .to = &options.size,
+           .help = "Height and width of the image that multiply-adds are counted for",
+           .default_text = "the model's own",
+           .range = Range{1}},
+          {.name = "--json", .to = &options.as_json, .help = "Print JSON"}};
+}
+
+Command models_command() {
+  auto options = std::make_shared<Options>();
+  return {.name = "models",
+          .help = "The networks with parameters, multiply-adds and input size",
+          .options = common_options(*options),
+          .run = [options](const Given&) { print_models(*options); }};
+}
+
+Command model_command() {
+  auto options = std::make_shared<Options>();
+  Command out{.name = "model",
+              .help = "One network, and with --parameters which of them weight decay changes",
+              .options = {{.name = "NAME",
+                           .to = &options->name,
+                           .help = "The network; `frn info models` lists them",
+                           .required = true}},
+              .run = [options](const Given&) { print_model(*options); }};
+  for (auto& option : common_options(*options)) out.options.push_back(std::move(option));
+  out.options.push_back({.name = "--parameters",
+                         .to = &options->parameters,
+                         .help = "List every parameter, those with weight decay and those without"});
+  out.options.push_back({.name = "--decay-norms",
+                         .to = &options->decay.norms,
+                         .help = "Count the parameters of norms and activations among those with weight decay"});
+  out.options.push_back(
+      {.name = "--decay-biases", .to = &options->decay.biases, .help = "Count biases among those with weight decay"});
+  return out;
 }
 
 }  // namespace
 
-void add_info_models(CLI::App& info) {
-  auto list_options = std::make_shared<Options>();
-  auto* list = info.add_subcommand("models", "The networks with parameters, multiply-adds and input size");
-  add_common(*list, *list_options);
-  list->callback([list_options] { print_models(*list_options); });
-
-  auto options = std::make_shared<Options>();
-  auto* one = info.add_subcommand("model", "One network, and with --parameters what weight decay touches");
-  one->add_option("NAME", options->name, "A network of frn info models")->required();
-  add_common(*one, *options);
-  one->add_flag("--parameters", options->parameters, "List every parameter, decayed and not decayed");
-  one->add_flag("--decay-norms", options->decay.norms, "Decay the parameters of norms and activations too");
-  one->add_flag("--decay-biases", options->decay.biases, "Decay biases too");
-  one->callback([options] { print_model(*options); });
-}
+std::vector<Command> info_model_commands() { return {models_command(), model_command()}; }
 
 }  // namespace frn::cli

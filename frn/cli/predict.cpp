@@ -1,5 +1,4 @@
 // frn predict: the classes of image files.
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/exit.h"
 #include "frn/core/error.h"
 #include "frn/data/bytes.h"
 #include "frn/data/decode.h"
@@ -80,19 +80,27 @@ void run(const Options& options) {
     list.push_back(std::move(entry));
   }
   if (options.as_json) std::cout << list.dump(2) << "\n";
-  if (failures > 0) throw CLI::RuntimeError(1);
+  if (failures > 0) throw Exit{kExitError};
 }
 
 }  // namespace
 
-void add_predict(CLI::App& program) {
+Command predict_command() {
   auto options = std::make_shared<Options>();
-  auto* predict = program.add_subcommand("predict", "The classes of image files");
-  predict->add_option("--run", options->run, "The run's folder")->required();
-  predict->add_option("images", options->images, "JPEG or PNG files")->required();
-  predict->add_option("--top", options->top, "Classes to name")->check(CLI::PositiveNumber)->capture_default_str();
-  predict->add_flag("--json", options->as_json, "Print JSON");
-  predict->callback([options] { run(*options); });
+  return {.name = "predict",
+          .help = "Name the classes of image files",
+          .options = {{.name = "IMAGE", .to = &options->images, .help = "JPEG or PNG files", .required = true},
+                      {.name = "--run",
+                       .to = &options->run,
+                       .help = "Folder of the run, which frn train --out made",
+                       .value = "DIR",
+                       .required = true},
+                      {.name = "--top",
+                       .to = &options->top,
+                       .help = "Number of classes to name, most probable first",
+                       .range = Range{1}},
+                      {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
+          .run = [options](const Given&) { run(*options); }};
 }
 
 }  // namespace frn::cli
