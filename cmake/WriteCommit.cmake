@@ -1,8 +1,14 @@
 # Writes OUT with the commit of SOURCE as FRN_COMMIT, and only when it is another, so that nothing is built anew without
 # need. Run at every build: the commit changes without CMake being asked.
+# A source archive that was unpacked inside another repository must not take that one's commit: SOURCE has to be the top of
+# its repository, where git's prefix is empty.
 set(_commit "")
-execute_process(COMMAND git -C "${SOURCE}" rev-parse --short=12 HEAD
-  OUTPUT_VARIABLE _commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+execute_process(COMMAND git -C "${SOURCE}" rev-parse --show-prefix
+  RESULT_VARIABLE _failed OUTPUT_VARIABLE _prefix OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(_failed EQUAL 0 AND _prefix STREQUAL "")
+  execute_process(COMMAND git -C "${SOURCE}" rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE _commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
 if(NOT _commit)
   set(_commit "unknown")
 else()

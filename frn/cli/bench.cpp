@@ -1,8 +1,10 @@
 // frn bench kernels: the fused layer beside a copy of the same bytes and beside its peers in ATen, in one run.
 // Times mean little on a shared machine, ratios taken side by side do: every round measures all subjects in turn.
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,26 +12,24 @@
 #include <cmath>
 #include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "bench_maps.h"
 #include "frn/cli/allocator.h"
 #include "frn/cli/bench_subjects.h"
 #include "frn/cli/commands.h"
-#include "frn/core/error.h"
+#include "frn/cli/output.h"
+#include "frn/cli/threads.h"
 #include "frn/ops/ops.h"
 
 namespace frn::cli {
 namespace {
-
-using nlohmann::json;
 
 struct Options {
   bool as_json = false;
   bool quick = false;
   std::vector<std::string> types{"float32", "bfloat16"};
   std::vector<std::string> layouts{"contiguous", "channels-last"};
-  std::vector<int> threads{1, 2};
+  std::vector<int64_t> threads{1, 2};
   std::vector<int64_t> map;
   double seconds = 0.15;
 };
@@ -74,7 +74,7 @@ struct Row {
 
 Row measure_map(const Options& options, const std::string& type, const std::string& layout, int threads,
                 const std::array<int64_t, 4>& map) {
-  at::set_num_threads(threads);
+  set_threads(threads);
   const auto scalar = type == "bfloat16" ? at::kBFloat16 : at::kFloat;
   const auto format = layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   at::manual_seed(0);
@@ -161,17 +161,17 @@ void print_kept(const std::vector<Row>& rows) {
   fmt::print("\n");
 }
 
-json to_json(const Row& row) {
-  json subjects = json::object();
+Value to_value(const Row& row) {
+  auto subjects = Value::empty_table();
   for (size_t i = 0; i < row.names.size(); ++i) {
-    subjects[row.names[i]] = {{"forward_copies", row.forward[i]},
-                              {"forward_backward_copies", row.both[i]},
-                              {"kept_activations", row.kept[i]}};
+    subjects[row.names[i]] = Value{{"forward_copies", row.forward[i]},
+                                   {"forward_backward_copies", row.both[i]},
+                                   {"kept_activations", row.kept[i]}};
   }
   return {{"type", row.type},
           {"layout", row.layout},
           {"threads", row.threads},
-          {"map", row.map},
+          {"map", Value::list_of(row.map)},
           {"copy_seconds", row.copy_seconds},
           {"subjects", subjects}};
 }
@@ -188,7 +188,7 @@ void run_kernels(const Options& given) {
   Options options = given;
   if (options.quick) {
     options.types = {"float32"};
-    options.threads = {at::get_num_threads()};
+    options.threads = {default_threads()};
   }
   const auto maps = maps_of(options);
   std::vector<Row> all;
@@ -197,10 +197,10 @@ void run_kernels(const Options& given) {
   }
   for (const auto& type : options.types) {
     for (const auto& layout : options.layouts) {
-      for (const int threads : options.threads) {
+      for (const int64_t threads : options.threads) {
         std::vector<Row> rows;
         for (const auto& map : maps) {
-          rows.push_back(measure_map(options, type, layout, threads, map));
+          rows.push_back(measure_map(options, type, layout, static_cast<int>(threads), map));
           if (options.as_json) continue;
           if (rows.size() == 1) print_heading(rows[0]);
           print_row(rows.back());
@@ -214,41 +214,60 @@ void run_kernels(const Options& given) {
     print_kept(all);
     return;
   }
-  json out{{"command", "bench kernels"},
-           {"implementation", chosen_implementation()},
-           {"allocator", allocator_name()},
-           {"limit", {{"forward_copies", 1.0}, {"forward_backward_copies", 2.5}}},
-           {"rows", json::array()}};
-  for (const auto& row : all) out["rows"].push_back(to_json(row));
-  std::cout << out.dump(2) << "\n";
+  Value out{{"command", "bench kernels"},
+            {"implementation", chosen_implementation()},
+            {"allocator", allocator_name()},
+            {"limit", {{"forward_copies", 1.0}, {"forward_backward_copies", 2.5}}},
+            {"rows", Value::empty_list()}};
+  for (const auto& row : all) out["rows"].push_back(to_value(row));
+  print_json(out);
 }
 
 }  // namespace
 
-void add_bench(CLI::App& program) {
-  auto* bench = program.add_subcommand("bench", "Measure speed, as ratios to something measured in the same run");
-  bench->require_subcommand(1);
+namespace {
+
+Command kernels_command() {
   auto options = std::make_shared<Options>();
-  auto* kernels = bench->add_subcommand(
-      "kernels", "The fused layer on the maps of ResNetV2-50, beside a copy of the same bytes and ATen's layers");
-  kernels->add_flag("--json", options->as_json, "Print JSON instead of tables");
-  kernels->add_flag("--quick", options->quick, "Four maps in float32 only: under a minute");
-  kernels->add_option("--types", options->types, "float32, bfloat16")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
-  kernels->add_option("--layouts", options->layouts, "contiguous, channels-last")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"contiguous", "channels-last"}));
-  kernels->add_option("--threads", options->threads, "Thread counts, e.g. 1,2")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1024));
-  kernels->add_option("--map", options->map, "One map instead of the network's: N C H W")
-      ->expected(4)
-      ->check(CLI::PositiveNumber);
-  kernels->add_option("--seconds", options->seconds, "Time per subject and map")->check(CLI::Range(0.001, 60.0));
-  kernels->callback([options] { run_kernels(*options); });
-  add_bench_loader(*bench);
-  add_bench_train(*bench);
+  return {
+      .name = "kernels",
+      .help = "The fused layer on the feature maps of ResNetV2-50, beside a copy of the same bytes and ATen's layers",
+      .options = {{.name = "--quick", .to = &options->quick, .help = "Four maps in float32 only: under a minute"},
+                  {.name = "--types",
+                   .to = &options->types,
+                   .help = "Number types",
+                   .choices = {"float32", "bfloat16"},
+                   .separator = ','},
+                  {.name = "--layouts",
+                   .to = &options->layouts,
+                   .help = "Memory layouts",
+                   .choices = {"contiguous", "channels-last"},
+                   .separator = ','},
+                  {.name = "--threads",
+                   .to = &options->threads,
+                   .help = "Numbers of threads to measure with",
+                   .range = Range{1, 1024},
+                   .separator = ','},
+                  {.name = "--map",
+                   .to = &options->map,
+                   .help = "One map in place of the network's: images, channels, height, width",
+                   .value = "N C H W",
+                   .range = Range{1},
+                   .count = 4},
+                  {.name = "--seconds",
+                   .to = &options->seconds,
+                   .help = "Seconds for each layer and map",
+                   .range = Range{0.001, 60}},
+                  {.name = "--json", .to = &options->as_json, .help = "Print JSON in place of tables"}},
+      .run = [options](const Given&) { run_kernels(*options); }};
+}
+
+}  // namespace
+
+Command bench_command() {
+  return {.name = "bench",
+          .help = "Measure speed, as ratios to something measured in the same run",
+          .commands = {kernels_command(), bench_loader_command(), bench_train_command()}};
 }
 
 }  // namespace frn::cli

@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/output.h"
 #include "frn/data/dataset.h"
 #include "frn/data/pipeline.h"
 
 namespace frn::cli {
 namespace {
-
-using nlohmann::json;
 
 struct Options {
   std::string data;
@@ -67,11 +64,9 @@ void run(const Options& options) {
     row.images_per_second = static_cast<double>(images) / times[times.size() / 2];
   }
   if (options.as_json) {
-    json list = json::array();
+    auto list = Value::empty_list();
     for (const auto& row : rows) list.push_back({{"name", row.name}, {"images_per_second", row.images_per_second}});
-    std::cout << json{{"command", "bench loader"}, {"size", options.size}, {"images", images}, {"rows", list}}.dump(2)
-              << "\n";
-    return;
+    return print_json({{"command", "bench loader"}, {"size", options.size}, {"images", images}, {"rows", list}});
   }
   fmt::print("frn bench loader: {}, {} images from file to {} px floats, one core\n", options.data, images,
              options.size);
@@ -80,19 +75,26 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_bench_loader(CLI::App& bench) {
+Command bench_loader_command() {
   auto options = std::make_shared<Options>();
-  auto* loader = bench.add_subcommand("loader", "Images per second and core, from files to a network's input");
-  loader->add_option("--data", options->data, "KIND:DIR, e.g. imagefolder:DIR")->required();
-  loader->add_option("--size", options->size, "Height and width")->check(CLI::PositiveNumber)->capture_default_str();
-  loader->add_option("--images", options->images, "Images per round")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  loader->add_option("--rounds", options->rounds, "The median counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  loader->add_flag("--json", options->as_json, "Print JSON");
-  loader->callback([options] { run(*options); });
+  return {.name = "loader",
+          .help = "Images per second and processor core, from files to the input of a network",
+          .options = {{.name = "--data",
+                       .to = &options->data,
+                       .help = "Images to read, e.g. imagefolder:DIR",
+                       .value = "KIND:DIR",
+                       .required = true},
+                      {.name = "--size",
+                       .to = &options->size,
+                       .help = "Height and width of the network's input",
+                       .range = Range{1}},
+                      {.name = "--images", .to = &options->images, .help = "Images per round", .range = Range{1}},
+                      {.name = "--rounds",
+                       .to = &options->rounds,
+                       .help = "Number of rounds; their median is printed",
+                       .range = Range{1, 1000}},
+                      {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
+          .run = [options](const Given&) { run(*options); }};
 }
 
 }  // namespace frn::cli

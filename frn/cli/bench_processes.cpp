@@ -1,22 +1,19 @@
 #include "frn/cli/bench_processes.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <iostream>
-#include <nlohmann/json.hpp>
 
-#include "frn/cli/commands.h"
+#include "frn/cli/exit.h"
 #include "frn/cli/launch.h"
+#include "frn/cli/output.h"
+#include "frn/cli/threads.h"
 
 namespace frn::cli {
 namespace {
-
-using nlohmann::json;
 
 constexpr auto kTimeout = std::chrono::minutes(10);
 constexpr int64_t kBucketBytes = 25 << 20;  // as the reducer's
@@ -83,7 +80,7 @@ Scaling measure(const ProcessesOptions& options, dist::Group& group) {
   return out;
 }
 
-json to_json(const Scaling& row) {
+Value to_value(const Scaling& row) {
   return {{"processes", row.processes},
           {"seconds_apart", row.apart},
           {"seconds_together", row.together},
@@ -92,13 +89,13 @@ json to_json(const Scaling& row) {
           {"megabytes_reduced", row.megabytes}};
 }
 
-Scaling from_json(const json& in) {
-  return {.processes = in.at("processes"),
-          .apart = in.at("seconds_apart"),
-          .together = in.at("seconds_together"),
-          .waited = in.at("seconds_waited"),
-          .reduction = in.at("seconds_of_reduction"),
-          .megabytes = in.at("megabytes_reduced")};
+Scaling from_value(const Value& in) {
+  return {.processes = in.at("processes").as_whole(),
+          .apart = in.at("seconds_apart").as_number(),
+          .together = in.at("seconds_together").as_number(),
+          .waited = in.at("seconds_waited").as_number(),
+          .reduction = in.at("seconds_of_reduction").as_number(),
+          .megabytes = in.at("megabytes_reduced").as_number()};
 }
 
 Scaling launch(const ProcessesOptions& options, int64_t count) {
@@ -107,8 +104,8 @@ Scaling launch(const ProcessesOptions& options, int64_t count) {
   const int code = launch_processes(count, {.without = {"--processes", "--threads"},
                                             .more = {"--as-rank", "--threads", threads},
                                             .output_of_first = &output});
-  if (code != 0) throw CLI::RuntimeError(code);
-  return from_json(json::parse(output));
+  if (code != 0) throw Exit{code};
+  return from_value(parse_json(output));
 }
 
 // Of the time that reducing takes by itself, what goes by while backward still computes.
@@ -132,14 +129,14 @@ void bench_processes(const ProcessesOptions& options) {
   counts.push_back(1);  // what the others are compared with
   std::sort(counts.begin(), counts.end());
   counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
-  json out{{"command", "bench train --processes"},
-           {"model", options.step.model},
-           {"norm", options.step.norm},
-           {"layout", options.step.layout},
-           {"size", options.step.size},
-           {"batch_per_device", options.step.batch_per_device},
-           {"threads", options.threads},
-           {"rows", json::array()}};
+  Value out{{"command", "bench train --processes"},
+            {"model", options.step.model},
+            {"norm", options.step.norm},
+            {"layout", options.step.layout},
+            {"size", options.step.size},
+            {"batch_per_device", options.step.batch_per_device},
+            {"threads", options.threads},
+            {"rows", Value::empty_list()}};
   if (!options.as_json) {
     fmt::print("frn bench train: {}, {}, {}, {} px, {} images per process and step, {} thread{} each\n\n",
                options.step.model, options.step.norm, options.step.layout, options.step.size,
@@ -149,10 +146,12 @@ void bench_processes(const ProcessesOptions& options) {
     std::fflush(stdout);
   }
   double alone = 0;
+  double megabytes = 0;
   for (const auto count : counts) {
     const auto row = launch(options, count);
     if (count == 1) alone = row.together;
-    auto entry = to_json(row);
+    megabytes = row.megabytes;
+    auto entry = to_value(row);
     entry["efficiency"] = alone / row.together;
     if (count > 1) entry["hidden_share"] = hidden_share(row);
     out["rows"].push_back(entry);
@@ -160,8 +159,7 @@ void bench_processes(const ProcessesOptions& options) {
     std::fflush(stdout);
   }
   if (options.as_json) {
-    std::cout << out.dump(2) << "\n";
-    return;
+    return print_json(out);
   }
   fmt::print(
       "\nefficiency: images/s over so many times those of one process alone. apart: the same processes at the same "
@@ -170,14 +168,14 @@ void bench_processes(const ProcessesOptions& options) {
       "it "
       "after a step's own\nbackward; hidden: the part that backward went on beside. On processors without a free core "
       "hidden work is not free: compare\nefficiency with that apart.\n",
-      out["rows"].back()["megabytes_reduced"].get<double>());
+      megabytes);
 }
 
 void bench_as_rank(const ProcessesOptions& options, const dist::Place& place) {
-  at::set_num_threads(options.threads);
+  set_threads(options.threads);
   const auto group = place.world == 1 ? dist::make_single_group() : dist::make_group(place, kTimeout);
   const auto row = measure(options, *group);
-  if (group->is_first()) std::cout << to_json(row).dump(2) << "\n";
+  if (group->is_first()) print_json(to_value(row));
   group->barrier();  // rank 0 keeps the store where all meet
 }
 

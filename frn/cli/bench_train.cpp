@@ -1,22 +1,18 @@
 // frn bench train: training steps of one network under several norms, in one run. bench/train_peers.py prints the same
 // for timm.
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
-
-#include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "frn/cli/allocator.h"
 #include "frn/cli/bench_processes.h"
 #include "frn/cli/bench_step.h"
 #include "frn/cli/commands.h"
+#include "frn/cli/output.h"
+#include "frn/cli/threads.h"
 #include "frn/dist/environment.h"
 #include "frn/ops/ops.h"
 
 namespace frn::cli {
 namespace {
-
-using nlohmann::json;
 
 struct Options {
   bool as_json = false;
@@ -25,7 +21,7 @@ struct Options {
   std::vector<std::string> norms{"frn+tlu", "bn+relu", "gn+relu", "none+relu"};
   std::vector<std::string> layouts{"contiguous", "channels-last"};
   std::vector<int64_t> processes;
-  int threads = at::get_num_threads();
+  int threads = default_threads();
   int rounds = 7;
 };
 
@@ -76,15 +72,15 @@ void print_rows(const std::vector<Row>& rows) {
 }
 
 void run_alone(const Options& options) {
-  at::set_num_threads(options.threads);
+  set_threads(options.threads);
   if (!options.as_json) {
     fmt::print("frn bench train: {}, {} px, {} images per step, float32, {} thread{}, implementation {}, {}\n",
                options.step.model, options.step.size, options.step.batch_per_device, options.threads,
                options.threads == 1 ? "" : "s", chosen_implementation(), allocator_name());
   }
-  json out{{"command", "bench train"},   {"model", options.step.model},
-           {"size", options.step.size},  {"batch_per_device", options.step.batch_per_device},
-           {"threads", options.threads}, {"rows", json::array()}};
+  Value out{{"command", "bench train"},   {"model", options.step.model},
+            {"size", options.step.size},  {"batch_per_device", options.step.batch_per_device},
+            {"threads", options.threads}, {"rows", Value::empty_list()}};
   for (const auto& layout : options.layouts) {
     const auto rows = measure(options, layout);
     if (!options.as_json) print_rows(rows);
@@ -95,56 +91,67 @@ void run_alone(const Options& options) {
                              {"peak_megabytes", row.peak_megabytes}});
     }
   }
-  if (options.as_json) std::cout << out.dump(2) << "\n";
+  if (options.as_json) print_json(out);
 }
 
 // Options that were not given are those of a comparison of norms; here one network is enough.
-ProcessesOptions processes_options(const Options& options, const CLI::App& train) {
+ProcessesOptions processes_options(const Options& options, const Given& given) {
   ProcessesOptions out{.step = options.step, .counts = options.processes, .rounds = options.rounds};
-  if (train.count("--batch-per-device") == 0) out.step.batch_per_device = kPaperBatchPerDevice;
+  if (!given.contains("--batch-per-device")) out.step.batch_per_device = kPaperBatchPerDevice;
   out.step.layout = "channels-last";  // as frn train does
-  if (train.count("--norms") > 0) out.step.norm = options.norms.front();
-  if (train.count("--layouts") > 0) out.step.layout = options.layouts.front();
-  if (train.count("--threads") > 0) out.threads = options.threads;
+  if (given.contains("--norms")) out.step.norm = options.norms.front();
+  if (given.contains("--layouts")) out.step.layout = options.layouts.front();
+  if (given.contains("--threads")) out.threads = options.threads;
   out.as_json = options.as_json;
   return out;
 }
 
-void run(const Options& options, const CLI::App& train) {
-  if (!options.processes.empty()) return bench_processes(processes_options(options, train));
+void run(const Options& options, const Given& given) {
+  if (!options.processes.empty()) return bench_processes(processes_options(options, given));
   const auto place = dist::read_place();
-  if (options.as_rank || place.world > 1) return bench_as_rank(processes_options(options, train), place);
+  if (options.as_rank || place.world > 1) return bench_as_rank(processes_options(options, given), place);
   run_alone(options);
 }
 
 }  // namespace
 
-void add_bench_train(CLI::App& bench) {
+Command bench_train_command() {
   auto options = std::make_shared<Options>();
-  auto* train = bench.add_subcommand("train", "Training steps of one network under several norms");
-  train->add_flag("--json", options->as_json, "Print JSON instead of tables");
-  train->add_option("--model", options->step.model, "A network of frn info models")->capture_default_str();
-  train->add_option("--norms", options->norms, "Norms to compare; ratios are to the first")->expected(1, -1);
-  train->add_option("--layouts", options->layouts, "contiguous, channels-last")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"contiguous", "channels-last"}));
-  train->add_option("--batch-per-device", options->step.batch_per_device, "Images per step")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  train->add_option("--size", options->step.size, "Height and width")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  train->add_option("--threads", options->threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
-  train->add_option("--rounds", options->rounds, "Steps per norm; the median counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  train
-      ->add_option("--processes", options->processes,
-                   "How speed grows with processes of one thread each: their numbers, such as 1,2")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1024));
-  train->add_flag("--as-rank", options->as_rank)->group("");  // what --processes starts
-  train->callback([options, train] { run(*options, *train); });
+  return {
+      .name = "train",
+      .help = "Training steps of one network under several norms, or on several processes",
+      .options =
+          {{.name = "--model", .to = &options->step.model, .help = "The network; `frn info models` lists them"},
+           {.name = "--norms", .to = &options->norms, .help = "Norms to compare; ratios are to the first"},
+           {.name = "--layouts",
+            .to = &options->layouts,
+            .help = "Memory layouts",
+            .choices = {"contiguous", "channels-last"},
+            .separator = ','},
+           {.name = "--batch-per-device",
+            .to = &options->step.batch_per_device,
+            .help = "Images per step, and per process",
+            .default_text = "16; 32 with --processes",
+            .range = Range{1}},
+           {.name = "--size", .to = &options->step.size, .help = "Height and width of the images", .range = Range{1}},
+           {.name = "--threads",
+            .to = &options->threads,
+            .help = "Processor threads",
+            .default_text = "all processors; 1 per process with --processes",
+            .range = Range{1, 1024}},
+           {.name = "--rounds",
+            .to = &options->rounds,
+            .help = "Steps to measure of each norm; their median is printed",
+            .range = Range{1, 1000}},
+           {.name = "--processes",
+            .to = &options->processes,
+            .help = "Measure how speed grows with the number of processes, such as 1,2, with the first of "
+                    "--norms and --layouts",
+            .range = Range{1, 1024},
+            .separator = ','},
+           {.name = "--json", .to = &options->as_json, .help = "Print JSON in place of tables"},
+           {.name = "--as-rank", .to = &options->as_rank, .help = "What --processes starts", .hidden = true}},
+      .run = [options](const Given& given) { run(*options, given); }};
 }
 
 }  // namespace frn::cli

@@ -1,17 +1,15 @@
-// Better words for a mistyped command line: what is unknown, and the nearest thing that is known.
+// Better words for a mistyped command line: what is unknown, and what was probably meant.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "frn/cli/command.h"
+
 namespace frn::cli {
 
-// A sentence when a word names no subcommand or an option is not the subcommand's; none when all are known.
-std::optional<std::string> find_unknown(const CLI::App& program, const std::vector<std::string>& arguments);
-
-// What is wrong with arguments that the parser refused, as a sentence that says what to do.
-std::string complaint_of(const CLI::App& program, const CLI::ParseError& error);
+// A sentence when a word names no subcommand, or an option is not one of the subcommand's; nullopt when all are known.
+std::optional<std::string> find_unknown(const Command& program, const std::vector<std::string>& arguments);
 
 }  // namespace frn::cli

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "frn/cli/commands.h"
-#include "frn/core/error.h"
 #include "frn/models/foreign_weights.h"
 
 namespace frn::cli {
@@ -18,15 +17,10 @@ struct Options {
   std::string out;
 };
 
+// That only one of them is given is in the table of options.
 void check(const Options& options) {
-  const int sides = (options.from.empty() ? 0 : 1) + (options.to.empty() ? 0 : 1) + (options.model.empty() ? 0 : 1);
-  if (sides != 1) throw Error("convert", "one of --from, --to and --model must be given; see frn convert --help");
-  if (!options.to.empty() && !options.norm.empty()) {
-    throw Error("convert", "--norm starts norms afresh and goes with --from or --model, not with --to");
-  }
-  if (!options.model.empty() && options.norm.empty()) {
-    throw Error("convert", "--model must come with --norm, the norm of the network to start");
-  }
+  if (!options.from.empty() || !options.to.empty() || !options.model.empty()) return;
+  throw UsageError("[convert] one of --from, --to and --model must be given; frn convert --help says more");
 }
 
 void run(const Options& options) {
@@ -56,25 +50,43 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_convert(CLI::App& program) {
+Command convert_command() {
   auto options = std::make_shared<Options>();
-  auto* command = program.add_subcommand("convert", "Weights (safetensors) from and to torchvision and timm");
   std::string known;
   for (const auto& row : foreign_models()) {
     known += fmt::format("\n  {}:{} is {}", row.library, row.name, row.model);
   }
-  command->footer("Known:" + known +
-                  "\n\nA BN network's convolutions for training with FRN:\n"
-                  "  frn convert --from torchvision:resnet50 --norm frn+tlu resnet50.safetensors start.safetensors");
-  command->add_option("--from", options->from, "The library and model that IN comes from, e.g. torchvision:resnet50");
-  command->add_option("--to", options->to, "The library and model that OUT is for");
-  command->add_option("--model", options->model, "With --norm: IN has our names already, and is of this model");
-  command->add_option("--norm", options->norm,
-                      "Keep convolutions and linear layers, start the norms afresh as these, e.g. frn+tlu");
-  command->add_flag("--partial", options->partial, "Convert what fits and say what did not");
-  command->add_option("IN", options->in, "A safetensors file")->required();
-  command->add_option("OUT", options->out, "The safetensors file to write")->required();
-  command->callback([options] { run(*options); });
+  return {.name = "convert",
+          .help = "Convert weights (safetensors) from and to torchvision and timm",
+          .options = {{.name = "IN", .to = &options->in, .help = "The safetensors file to read", .required = true},
+                      {.name = "OUT", .to = &options->out, .help = "The safetensors file to write", .required = true},
+                      {.name = "--from",
+                       .to = &options->from,
+                       .help = "Library and model that IN comes from, e.g. torchvision:resnet50",
+                       .value = "LIBRARY:MODEL",
+                       .excludes = {"--to", "--model"}},
+                      {.name = "--to",
+                       .to = &options->to,
+                       .help = "Library and model that OUT is for",
+                       .value = "LIBRARY:MODEL",
+                       .excludes = {"--from", "--model", "--norm"}},
+                      {.name = "--model",
+                       .to = &options->model,
+                       .help = "IN is of this model of ours and has our names already",
+                       .needs = {"--norm"},
+                       .excludes = {"--from", "--to"}},
+                      {.name = "--norm",
+                       .to = &options->norm,
+                       .help = "Keep convolutions and linear layers, and start the norms afresh as these, e.g. frn+tlu",
+                       .excludes = {"--to"}},
+                      {.name = "--partial",
+                       .to = &options->partial,
+                       .help = "Convert what fits and report what does not; without it, that is an error"}},
+          .run = [options](const Given&) { run(*options); },
+          .ending = "Known models of other libraries:" + known +
+                    "\n\nExample: the convolutions of a BN network as the start of training with FRN\n"
+                    "  frn convert --from torchvision:resnet50 --norm frn+tlu \\\n"
+                    "      resnet50.safetensors start.safetensors"};
 }
 
 }  // namespace frn::cli

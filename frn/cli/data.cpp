@@ -1,22 +1,20 @@
 // frn data: get data sets from their owners, and look at every image before a long run does.
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
-#include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/output.h"
 #include "frn/cli/progress.h"
+#include "frn/cli/threads.h"
 #include "frn/core/error.h"
 #include "frn/data/check.h"
 #include "frn/data/published.h"
 
 namespace frn::cli {
 namespace {
-
-using nlohmann::json;
 
 // --- get ---
 
@@ -45,23 +43,37 @@ void get(const GetOptions& options) {
   fmt::print("{} is in {} (licence: {}); use it as --data {}:{}\n", set.name, folder, set.terms, set.kind, folder);
 }
 
-void add_get(CLI::App& command) {
+// "https://host/owner/...": enough to see whose server it is, in a column of the help.
+std::string owner_of(std::string_view address) {
+  auto slash = address.find("//");
+  slash = slash == std::string_view::npos ? 0 : slash + 2;
+  for (int parts = 0; parts < 2 && slash != std::string_view::npos; ++parts) slash = address.find('/', slash + 1);
+  return slash == std::string_view::npos ? std::string(address) : std::string(address.substr(0, slash)) + "/...";
+}
+
+Command get_command() {
   auto options = std::make_shared<GetOptions>();
-  auto* getting = command.add_subcommand("get", "Fetch, check and unpack a data set");
   std::string known;
-  for (const auto& set : data::published_sets()) known += fmt::format("\n  {:<14} from {}", set.name, set.server);
-  getting->footer("Known:" + known + "\n\nA transfer that broke off goes on where it stopped.");
-  getting->add_option("NAME", options->name, "Which one (see below)")->required();
-  getting->add_option("DIR", options->folder, "The folder to put it into")->required();
-  getting->add_option("--url", options->server, "Another server: the address of the folder that has the same files");
-  getting->callback([options] { get(*options); });
+  for (const auto& set : data::published_sets())
+    known += fmt::format("\n  {:<14} from {}", set.name, owner_of(set.server));
+  return {.name = "get",
+          .help = "Fetch, check and unpack a data set",
+          .options = {{.name = "NAME", .to = &options->name, .help = "The data set (see below)", .required = true},
+                      {.name = "DIR", .to = &options->folder, .help = "Folder to put it into", .required = true},
+                      {.name = "--url",
+                       .to = &options->server,
+                       .help = "Another server: the address of a folder with the same files",
+                       .value = "URL",
+                       .default_text = "the owner's server"}},
+          .run = [options](const Given&) { get(*options); },
+          .ending = "Known data sets:" + known + "\n\nAn interrupted transfer continues where it stopped."};
 }
 
 // --- check ---
 
 struct CheckOptions {
   std::string data;
-  int64_t threads = at::get_num_threads();
+  int64_t threads = default_threads();
   bool as_json = false;
 };
 
@@ -83,20 +95,20 @@ Checked check_split(const data::DataName& name, data::Split split, const CheckOp
   return out;
 }
 
-json as_json(const Checked& checked) {
+Value to_value(const Checked& checked) {
   const auto& report = checked.report;
-  json broken = json::array();
+  auto broken = Value::empty_list();
   for (const auto& image : report.broken) {
     broken.push_back({{"index", image.index}, {"name", image.name}, {"reason", image.reason}});
   }
-  json classes = json::array();
+  auto classes = Value::empty_list();
   for (size_t i = 0; i < checked.classes.size(); ++i) {
     classes.push_back({{"name", checked.classes[i]}, {"images", report.per_class.at(i)}});
   }
   return {{"images", report.images},
           {"classes", classes},
-          {"smallest", {report.smallest.height, report.smallest.width}},
-          {"largest", {report.largest.height, report.largest.width}},
+          {"smallest", Value::list_of(std::array{report.smallest.height, report.smallest.width})},
+          {"largest", Value::list_of(std::array{report.largest.height, report.largest.width})},
           {"grey", report.grey},
           {"broken", broken}};
 }
@@ -132,9 +144,9 @@ void check(const CheckOptions& options) {
     splits.push_back(check_split(name, split, options));
   }
   if (options.as_json) {
-    json out{{"data", options.data}};
-    for (const auto& checked : splits) out[checked.split] = as_json(checked);
-    std::cout << out.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
+    Value out{{"data", options.data}};
+    for (const auto& checked : splits) out[checked.split] = to_value(checked);
+    print_json(out);
   } else {
     print(splits);
   }
@@ -148,22 +160,29 @@ void check(const CheckOptions& options) {
   }
 }
 
-void add_check(CLI::App& command) {
+Command check_command() {
   auto options = std::make_shared<CheckOptions>();
-  auto* checking = command.add_subcommand("check", "Decode every image and count classes; fails when one is broken");
-  checking->add_option("DATA", options->data, "As for frn train: KIND:DIR")->required();
-  checking->add_option("--threads", options->threads, "Threads")->check(CLI::PositiveNumber)->capture_default_str();
-  checking->add_flag("--json", options->as_json, "Print JSON");
-  checking->callback([options] { check(*options); });
+  return {.name = "check",
+          .help = "Decode every image and count the classes; fails when an image is broken",
+          .options = {{.name = "DATA",
+                       .to = &options->data,
+                       .help = "The data set, as for frn train: KIND:DIR",
+                       .required = true},
+                      {.name = "--threads",
+                       .to = &options->threads,
+                       .help = "Processor threads",
+                       .default_text = "all processors",
+                       .range = Range{1}},
+                      {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
+          .run = [options](const Given&) { check(*options); }};
 }
 
 }  // namespace
 
-void add_data(CLI::App& program) {
-  auto* command = program.add_subcommand("data", "Data sets: get one from its owner, check one for broken images");
-  command->require_subcommand(1);
-  add_get(*command);
-  add_check(*command);
+Command data_command() {
+  return {.name = "data",
+          .help = "Data sets: get one from its owner, check one for broken images",
+          .commands = {get_command(), check_command()}};
 }
 
 }  // namespace frn::cli

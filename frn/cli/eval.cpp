@@ -1,13 +1,12 @@
 // frn eval: Precision@1 and Recall@5 of a run's network on a set.
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
-#include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/output.h"
 #include "frn/cli/progress.h"
+#include "frn/cli/threads.h"
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 #include "frn/train/evaluate.h"
@@ -16,8 +15,6 @@
 namespace frn::cli {
 namespace {
 
-using nlohmann::json;
-
 struct Options {
   std::string run;
   std::string data;
@@ -25,7 +22,7 @@ struct Options {
   std::string weights = "best";
   int64_t images_at_once = 100;
   int64_t workers = 1;
-  int threads = at::get_num_threads();
+  int threads = default_threads();
   bool as_json = false;
 };
 
@@ -42,7 +39,7 @@ void check_classes(const train::TrainedModel& trained, const data::Dataset& data
 }
 
 void run(const Options& options) {
-  at::set_num_threads(options.threads);
+  set_threads(options.threads);
   const train::RunFolder folder{options.run};
   const auto trained = train::open_trained(folder, kWeights.at(options.weights));
   for (const auto& sentence : trained.damaged) fmt::print(stderr, "frn: {}\n", sentence);
@@ -66,19 +63,19 @@ void run(const Options& options) {
   for (const auto& sample : result.broken) {
     fmt::print(stderr, "frn: cannot read {}: {} (it does not count)\n", sample.name, sample.reason);
   }
-  const json out{{"checkpoint", trained.checkpoint.filename().string()},
-                 {"step", trained.step},
-                 {"weights", trained.averaged ? "averaged" : "plain"},
-                 {"data", text},
-                 {"split", options.split},
-                 {"samples", result.score.samples},
-                 {"unreadable", result.broken.size()},
-                 {"loss", result.loss},
-                 {"precision_at_1", result.score.precision_at_1()},
-                 {"recall_at_5", result.score.recall_at_5()}};
-  write_whole_file(folder.path / "eval.json", out.dump(2) + "\n", "eval");
+  const Value out{{"checkpoint", trained.checkpoint.filename().string()},
+                  {"step", trained.step},
+                  {"weights", trained.averaged ? "averaged" : "plain"},
+                  {"data", text},
+                  {"split", options.split},
+                  {"samples", result.score.samples},
+                  {"unreadable", result.broken.size()},
+                  {"loss", result.loss},
+                  {"precision_at_1", result.score.precision_at_1()},
+                  {"recall_at_5", result.score.recall_at_5()}};
+  write_whole_file(folder.path / "eval.json", to_json(out, 2) + "\n", "eval");
   if (options.as_json) {
-    std::cout << out.dump(2) << "\n";
+    print_json(out);
     return;
   }
   fmt::print("{} {} of {} ({} weights of step {})\nP@1 {:.2f} %  R@5 {:.2f} %  loss {:.4f}\nwrote {}\n",
@@ -89,28 +86,43 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_eval(CLI::App& program) {
+Command eval_command() {
   auto options = std::make_shared<Options>();
-  auto* eval = program.add_subcommand("eval", "Precision@1 and Recall@5 of a trained network");
-  eval->add_option("--run", options->run, "The run's folder")->required();
-  eval->add_option("--data", options->data, "KIND:DIR (default: the run's own data)");
-  eval->add_option("--split", options->split, "validation, train")
-      ->check(CLI::IsMember({"validation", "train"}))
-      ->capture_default_str();
-  eval->add_option("--weights", options->weights, "best (averaged where there are some), plain, averaged")
-      ->check(CLI::IsMember({"best", "plain", "averaged"}))
-      ->capture_default_str();
-  eval->add_option("--images-at-once", options->images_at_once, "Images in the network at a time")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  eval->add_option("--workers", options->workers, "Threads that prepare images")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  eval->add_option("--threads", options->threads, "Threads of the network")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  eval->add_flag("--json", options->as_json, "Print JSON");
-  eval->callback([options] { run(*options); });
+  return {.name = "eval",
+          .help = "Measure Precision@1 and Recall@5 of a trained network",
+          .options = {{.name = "--run",
+                       .to = &options->run,
+                       .help = "Folder of the run, which frn train --out made",
+                       .value = "DIR",
+                       .required = true},
+                      {.name = "--data",
+                       .to = &options->data,
+                       .help = "Images to measure on, with the classes of the training",
+                       .value = "KIND:DIR",
+                       .default_text = "the run's own data"},
+                      {.name = "--split",
+                       .to = &options->split,
+                       .help = "Part of the data",
+                       .choices = {"validation", "train"}},
+                      {.name = "--weights",
+                       .to = &options->weights,
+                       .help = "Weights of the checkpoint; best: the averaged ones if the run kept an average",
+                       .choices = {"best", "plain", "averaged"}},
+                      {.name = "--images-at-once",
+                       .to = &options->images_at_once,
+                       .help = "Images that pass through the network at a time",
+                       .range = Range{1}},
+                      {.name = "--workers",
+                       .to = &options->workers,
+                       .help = "Threads that load images; 0: the network's thread does it",
+                       .range = Range{0}},
+                      {.name = "--threads",
+                       .to = &options->threads,
+                       .help = "Processor threads of the network",
+                       .default_text = "all processors",
+                       .range = Range{1, 1024}},
+                      {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
+          .run = [options](const Given&) { run(*options); }};
 }
 
 }  // namespace frn::cli

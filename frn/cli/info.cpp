@@ -1,21 +1,19 @@
 // frn info norms | system (models: info_models.cpp): what can be asked for, and what it will run on.
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <torch/version.h>
 
 #include <fstream>
-#include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "frn/cli/allocator.h"
 #include "frn/cli/commands.h"
+#include "frn/cli/output.h"
+#include "frn/cli/threads.h"
+#include "frn/cli/version.h"
 #include "frn/nn/norm_act_spec.h"
 #include "frn/ops/ops.h"
 
 namespace frn::cli {
 namespace {
-
-using nlohmann::json;
 
 const char* group_rule_name(GroupRule rule) {
   switch (rule) {
@@ -43,20 +41,21 @@ const char* number_kind_name(NumberKind kind) {
   return "";
 }
 
-json norms_json() {
-  json norms = json::array();
+Value norms_value() {
+  auto norms = Value::empty_list();
   for (const auto& row : norm_table()) {
-    json options = json::array();
+    auto options = Value::empty_list();
     for (const auto& option : row.options) {
-      json words = json::array();
+      auto words = Value::empty_list();
       for (const auto word : option.words) words.push_back(word);
-      options.push_back({{"key", option.key},
-                         {"description", option.description},
-                         {"kind", number_kind_name(option.kind)},
-                         {"min", option.min},
-                         {"max", option.max},
-                         {"words", words}});
-      if (option.default_value) options.back()["default"] = *option.default_value;
+      Value entry{{"key", option.key},
+                  {"description", option.description},
+                  {"kind", number_kind_name(option.kind)},
+                  {"min", option.min},
+                  {"max", option.max},
+                  {"words", words}};
+      if (option.default_value) entry["default"] = *option.default_value;
+      options.push_back(std::move(entry));
     }
     norms.push_back({{"name", row.name},
                      {"description", row.description},
@@ -66,7 +65,7 @@ json norms_json() {
                      {"default_eps", row.default_eps},
                      {"options", options}});
   }
-  json activations = json::array();
+  auto activations = Value::empty_list();
   for (const auto& row : activation_table()) {
     activations.push_back({{"name", row.name},
                            {"description", row.description},
@@ -78,7 +77,7 @@ json norms_json() {
 
 void print_norms(bool as_json) {
   if (as_json) {
-    std::cout << norms_json().dump(2) << "\n";
+    print_json(norms_value());
     return;
   }
   fmt::print(
@@ -103,19 +102,20 @@ void print_system(bool as_json) {
   const auto list = implementations();
   const auto chosen = chosen_implementation();
   if (as_json) {
-    json out{{"frn", FRN_VERSION},
-             {"libtorch", TORCH_VERSION},
-             {"cpu", cpu_name()},
-             {"threads", at::get_num_threads()},
-             {"allocator", allocator_name()},
-             {"chosen", chosen},
-             {"implementations", json::array()}};
+    Value out{{"frn", FRN_VERSION},
+              {"commit", commit()},
+              {"libtorch", TORCH_VERSION},
+              {"cpu", cpu_name()},
+              {"threads", default_threads()},
+              {"allocator", allocator_name()},
+              {"chosen", chosen},
+              {"implementations", Value::empty_list()}};
     for (const auto& one : list) out["implementations"].push_back({{"name", one.name}, {"why_not", one.why_not}});
-    std::cout << out.dump(2) << "\n";
+    print_json(out);
     return;
   }
-  fmt::print("frn {}, LibTorch {}\ncpu        {}\nthreads    {}\nallocator  {}\n", FRN_VERSION, TORCH_VERSION,
-             cpu_name(), at::get_num_threads(), allocator_name());
+  fmt::print("{}\ncpu        {}\nthreads    {}\nallocator  {}\n", version_text(), cpu_name(), default_threads(),
+             allocator_name());
   fmt::print("implementations, best first (FRN_IMPLEMENTATION=name forces one):\n");
   for (const auto& one : list) {
     const std::string note = !one.why_not.empty() ? "not here: " + one.why_not : one.name == chosen ? "in use" : "";
@@ -123,20 +123,24 @@ void print_system(bool as_json) {
   }
 }
 
+Command printing_command(const char* name, const char* help, void (*print)(bool)) {
+  auto as_json = std::make_shared<bool>(false);
+  return {.name = name,
+          .help = help,
+          .options = {{.name = "--json", .to = as_json.get(), .help = "Print JSON"}},
+          .run = [as_json, print](const Given&) { print(*as_json); }};
+}
+
 }  // namespace
 
-void add_info(CLI::App& program) {
-  auto* info = program.add_subcommand("info", "What can be asked for, and what it will run on");
-  info->require_subcommand(1);
-  const auto add = [info](const char* name, const char* description, void (*print)(bool)) {
-    auto as_json = std::make_shared<bool>(false);
-    auto* command = info->add_subcommand(name, description);
-    command->add_flag("--json", *as_json, "Print JSON");
-    command->callback([as_json, print] { print(*as_json); });
-  };
-  add("norms", "The normalisations and activations that a layer's name is made of", print_norms);
-  add_info_models(*info);
-  add("system", "Versions, processor, threads, and the kernels that fit it", print_system);
+Command info_command() {
+  Command out{.name = "info", .help = "What can be asked for, and what it will run on"};
+  out.commands.push_back(
+      printing_command("norms", "The normalisations and activations that a layer's name is made of", print_norms));
+  for (auto& command : info_model_commands()) out.commands.push_back(std::move(command));
+  out.commands.push_back(
+      printing_command("system", "Versions, processor, threads, and the kernels that fit it", print_system));
+  return out;
 }
 
 }  // namespace frn::cli

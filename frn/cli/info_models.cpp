@@ -2,10 +2,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <iostream>
-#include <nlohmann/json.hpp>
-
 #include "frn/cli/commands.h"
+#include "frn/cli/output.h"
 #include "frn/core/text.h"
 #include "frn/models/model.h"
 #include "frn/nn/norm_act.h"
@@ -13,8 +11,6 @@
 
 namespace frn::cli {
 namespace {
-
-using nlohmann::json;
 
 struct Options {
   std::string norm = "frn+tlu";
@@ -45,7 +41,7 @@ std::string rounding_note(const NormActSpec& norm) {
                      multiple);
 }
 
-json describe(const ModelRow& row, const Options& options) {
+Value describe(const ModelRow& row, const Options& options) {
   const auto model_options = options.model();
   const auto model = make_uninitialised_model(row.name, model_options);
   const int64_t size = options.size > 0 ? options.size : row.input_size;
@@ -67,26 +63,25 @@ std::string millions_or_billions(double count) {
 
 void print_models(const Options& options) {
   const auto note = rounding_note(NormActSpec::parse(options.norm));
-  json all = json::array();
+  auto all = Value::empty_list();
   for (const auto& row : model_table()) all.push_back(describe(row, options));
   if (options.as_json) {
-    std::cout << json{{"models", all}, {"note", note}}.dump(2) << "\n";
-    return;
+    return print_json({{"models", all}, {"note", note}});
   }
   fmt::print("With {} and {} classes:\n", options.norm, options.classes);
   fmt::print("{:<14}{:>12}{:>15}{:>9}{:>10}  {}\n", "model", "parameters", "multiply-adds", "input", "smallest", "");
-  for (const auto& one : all) {
-    fmt::print("{:<14}{:>12}{:>15}{:>9}{:>10}  {}\n", one["name"].get<std::string>(),
-               fmt::format("{:.2f} M", one["parameters"].get<double>() / 1e6),
-               millions_or_billions(one["multiply_adds"].get<double>()), one["input_size"].get<int64_t>(),
-               one["smallest_input"].get<int64_t>(), one["description"].get<std::string>());
+  for (const auto& one : all.as_list()) {
+    fmt::print("{:<14}{:>12}{:>15}{:>9}{:>10}  {}\n", one["name"].as_text(),
+               fmt::format("{:.2f} M", one["parameters"].as_number() / 1e6),
+               millions_or_billions(one["multiply_adds"].as_number()), one["input_size"].as_whole(),
+               one["smallest_input"].as_whole(), one["description"].as_text());
   }
   if (!note.empty()) fmt::print("{}\n", note);
 }
 
-json parameters_json(const ParameterGroups::List& list) {
-  json out = json::array();
-  for (const auto& [name, tensor] : list) out.push_back({{"name", name}, {"shape", tensor.sizes().vec()}});
+Value parameters_value(const ParameterGroups::List& list) {
+  auto out = Value::empty_list();
+  for (const auto& [name, tensor] : list) out.push_back({{"name", name}, {"shape", Value::list_of(tensor.sizes())}});
   return out;
 }
 
@@ -105,16 +100,16 @@ void print_model(const Options& options) {
   const auto note = rounding_note(NormActSpec::parse(options.norm));
   if (options.as_json) {
     about["note"] = note;
-    about["decayed"] = parameters_json(groups.decayed);
-    about["not_decayed"] = parameters_json(groups.not_decayed);
-    std::cout << about.dump(2) << "\n";
+    about["decayed"] = parameters_value(groups.decayed);
+    about["not_decayed"] = parameters_value(groups.not_decayed);
+    print_json(about);
     return;
   }
   fmt::print("{}: {}\n", row.name, row.description);
-  fmt::print("norm            {}\n", about["norm"].get<std::string>());
-  fmt::print("parameters      {}\n", about["parameters"].get<int64_t>());
-  fmt::print("multiply-adds   {} for one image of {} px\n", about["multiply_adds"].get<int64_t>(),
-             about["input_size"].get<int64_t>());
+  fmt::print("norm            {}\n", about["norm"].as_text());
+  fmt::print("parameters      {}\n", about["parameters"].as_whole());
+  fmt::print("multiply-adds   {} for one image of {} px\n", about["multiply_adds"].as_whole(),
+             about["input_size"].as_whole());
   fmt::print("smallest input  {} px", row.smallest_input);
   if (row.auxiliary_weight > 0) fmt::print(", {} while training with the auxiliary head", row.smallest_with_auxiliary);
   fmt::print("\n");
@@ -127,32 +122,51 @@ void print_model(const Options& options) {
   print_group("not decayed", groups.not_decayed);
 }
 
-void add_common(CLI::App& command, Options& options) {
-  command.add_option("--norm", options.norm, "Normalisation and activation, e.g. gn+relu (frn info norms)")
-      ->capture_default_str();
-  command.add_option("--classes", options.classes, "Classes")->capture_default_str();
-  command.add_option("--input-channels", options.input_channels, "Channels of the images")->capture_default_str();
-  command.add_option("--size", options.size, "Height and width for the multiply-adds (default: the model's own)")
-      ->check(CLI::PositiveNumber);
-  command.add_flag("--json", options.as_json, "Print JSON");
+std::vector<Option> common_options(Options& options) {
+  return {{.name = "--norm",
+           .to = &options.norm,
+           .help = "Normalisation and activation, e.g. gn+relu; `frn info norms` lists them"},
+          {.name = "--classes", .to = &options.classes, .help = "Number of classes"},
+          {.name = "--input-channels", .to = &options.input_channels, .help = "Channels of the images"},
+          {.name = "--size",
+           .to = &options.size,
+           .help = "Height and width of the image that multiply-adds are counted for",
+           .default_text = "the model's own",
+           .range = Range{1}},
+          {.name = "--json", .to = &options.as_json, .help = "Print JSON"}};
+}
+
+Command models_command() {
+  auto options = std::make_shared<Options>();
+  return {.name = "models",
+          .help = "The networks with parameters, multiply-adds and input size",
+          .options = common_options(*options),
+          .run = [options](const Given&) { print_models(*options); }};
+}
+
+Command model_command() {
+  auto options = std::make_shared<Options>();
+  Command out{.name = "model",
+              .help = "One network, and with --parameters which of them weight decay changes",
+              .options = {{.name = "NAME",
+                           .to = &options->name,
+                           .help = "The network; `frn info models` lists them",
+                           .required = true}},
+              .run = [options](const Given&) { print_model(*options); }};
+  for (auto& option : common_options(*options)) out.options.push_back(std::move(option));
+  out.options.push_back({.name = "--parameters",
+                         .to = &options->parameters,
+                         .help = "List every parameter, those with weight decay and those without"});
+  out.options.push_back({.name = "--decay-norms",
+                         .to = &options->decay.norms,
+                         .help = "Count the parameters of norms and activations among those with weight decay"});
+  out.options.push_back(
+      {.name = "--decay-biases", .to = &options->decay.biases, .help = "Count biases among those with weight decay"});
+  return out;
 }
 
 }  // namespace
 
-void add_info_models(CLI::App& info) {
-  auto list_options = std::make_shared<Options>();
-  auto* list = info.add_subcommand("models", "The networks with parameters, multiply-adds and input size");
-  add_common(*list, *list_options);
-  list->callback([list_options] { print_models(*list_options); });
-
-  auto options = std::make_shared<Options>();
-  auto* one = info.add_subcommand("model", "One network, and with --parameters what weight decay touches");
-  one->add_option("NAME", options->name, "A network of frn info models")->required();
-  add_common(*one, *options);
-  one->add_flag("--parameters", options->parameters, "List every parameter, decayed and not decayed");
-  one->add_flag("--decay-norms", options->decay.norms, "Decay the parameters of norms and activations too");
-  one->add_flag("--decay-biases", options->decay.biases, "Decay biases too");
-  one->callback([options] { print_model(*options); });
-}
+std::vector<Command> info_model_commands() { return {models_command(), model_command()}; }
 
 }  // namespace frn::cli

@@ -20,12 +20,12 @@
 #include <thread>
 #include <vector>
 
+#include "frn/cli/exit.h"
 #include "frn/core/error.h"
 
 namespace frn::cli {
 namespace {
 
-constexpr int kExitSignal = 128;
 // After the first has died: long enough for the others to notice by themselves, short for a person.
 constexpr auto kGrace = std::chrono::seconds(5);
 
@@ -107,7 +107,7 @@ pid_t start_rank(int64_t rank, int64_t count, int port, std::vector<std::string>
   for (auto& argument : arguments) words.push_back(argument.data());
   words.push_back(nullptr);
   execv("/proc/self/exe", words.data());
-  _exit(127);
+  _exit(kExitCannotStart);
 }
 
 struct Ended {

@@ -1,15 +1,13 @@
 // frn predict: the classes of image files.
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
 #include <fmt/format.h>
 #include <torch/types.h>
 
-#include <iostream>
-#include <nlohmann/json.hpp>
-
 #include "frn/cli/commands.h"
+#include "frn/cli/exit.h"
+#include "frn/cli/output.h"
 #include "frn/core/error.h"
 #include "frn/data/bytes.h"
 #include "frn/data/decode.h"
@@ -18,8 +16,6 @@
 
 namespace frn::cli {
 namespace {
-
-using nlohmann::json;
 
 constexpr uint64_t kLongestFile = uint64_t{1} << 30;
 
@@ -61,7 +57,7 @@ void run(const Options& options) {
   const auto pipeline = train::evaluation_pipeline(trained.config, *data::parse_data_name(trained.config.data).kind);
   auto image = at::empty({1, pipeline.channels, pipeline.size, pipeline.size});
   const std::span<float> out(image.mutable_data_ptr<float>(), static_cast<size_t>(image.numel()));
-  json list = json::array();
+  auto list = Value::empty_list();
   int failures = 0;
   for (const auto& path : options.images) {
     try {
@@ -74,25 +70,33 @@ void run(const Options& options) {
     }
     const auto found = guesses(trained, image, options.top);
     if (!options.as_json) print(path, found);
-    json entry{{"image", path}, {"classes", json::array()}};
+    Value entry{{"image", path}, {"classes", Value::empty_list()}};
     for (const auto& guess : found)
       entry["classes"].push_back({{"name", guess.name}, {"probability", guess.probability}});
     list.push_back(std::move(entry));
   }
-  if (options.as_json) std::cout << list.dump(2) << "\n";
-  if (failures > 0) throw CLI::RuntimeError(1);
+  if (options.as_json) print_json(list);
+  if (failures > 0) throw Exit{kExitError};
 }
 
 }  // namespace
 
-void add_predict(CLI::App& program) {
+Command predict_command() {
   auto options = std::make_shared<Options>();
-  auto* predict = program.add_subcommand("predict", "The classes of image files");
-  predict->add_option("--run", options->run, "The run's folder")->required();
-  predict->add_option("images", options->images, "JPEG or PNG files")->required();
-  predict->add_option("--top", options->top, "Classes to name")->check(CLI::PositiveNumber)->capture_default_str();
-  predict->add_flag("--json", options->as_json, "Print JSON");
-  predict->callback([options] { run(*options); });
+  return {.name = "predict",
+          .help = "Name the classes of image files",
+          .options = {{.name = "IMAGE", .to = &options->images, .help = "JPEG or PNG files", .required = true},
+                      {.name = "--run",
+                       .to = &options->run,
+                       .help = "Folder of the run, which frn train --out made",
+                       .value = "DIR",
+                       .required = true},
+                      {.name = "--top",
+                       .to = &options->top,
+                       .help = "Number of classes to name, most probable first",
+                       .range = Range{1}},
+                      {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
+          .run = [options](const Given&) { run(*options); }};
 }
 
 }  // namespace frn::cli

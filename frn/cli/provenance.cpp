@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "commit.h"
+#include "frn/cli/version.h"
 #include "frn/ops/ops.h"
 
 namespace frn::cli {
@@ -49,7 +49,7 @@ std::string now() {
 
 report::Properties provenance() {
   return {{"program", "frn " FRN_VERSION},
-          {"commit", FRN_COMMIT},
+          {"commit", commit()},
           {"machine", machine()},
           {"kernels", std::string(chosen_implementation())},
           {"started", now()}};

@@ -16,12 +16,15 @@ void run(const std::string& folder) {
 
 }  // namespace
 
-void add_report(CLI::App& program) {
+Command report_command() {
   auto folder = std::make_shared<std::string>();
-  auto* command =
-      program.add_subcommand("report", "Curves, numbers and a page (report.html) from the folder of a run or a study");
-  command->add_option("DIR", *folder, "The folder that frn train or frn study --out wrote")->required();
-  command->callback([folder] { run(*folder); });
+  return {.name = "report",
+          .help = "Write curves, numbers and a page (report.html) for a run or a study",
+          .options = {{.name = "DIR",
+                       .to = folder.get(),
+                       .help = "The folder that frn train or frn study wrote to",
+                       .required = true}},
+          .run = [folder](const Given&) { run(*folder); }};
 }
 
 }  // namespace frn::cli

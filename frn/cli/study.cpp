@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/exit.h"
 #include "frn/cli/provenance.h"
 #include "frn/cli/study_epsilon.h"
 #include "frn/cli/study_library.h"
@@ -23,8 +24,6 @@ using report::Settings;
 using report::StudyCell;
 using report::StudyDefinition;
 using report::StudyFolder;
-
-constexpr int kExitSignal = 128;
 
 struct Options {
   std::string name;
@@ -136,7 +135,7 @@ void train_and_report(const Options& options, const StudyText& text, const Study
   const auto outcome = run_cells(folder, work, jobs);
   if (outcome.signal != 0) {
     fmt::print("stopped; the same command goes on where it was, and --report-only shows what is there\n");
-    throw CLI::RuntimeError(kExitSignal + outcome.signal);
+    throw Exit{kExitSignal + outcome.signal};
   }
   print_report(folder);
   if (outcome.failed.empty()) return;
@@ -169,28 +168,70 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_study(CLI::App& program) {
+Command study_command() {
   auto options = std::make_shared<Options>();
-  auto* study = program.add_subcommand("study", "Make a table or figure of the paper");
-  study->add_option("name", options->name, "Which one (see --list), or the path of a TOML file of your own");
-  study->add_flag("--list", options->list, "List the studies");
-  study->add_option("--scale", options->scale, "smoke (a minute or two), desk (hours), paper")->capture_default_str();
-  study->add_option("--out", options->out, "Folder for the results (default: studies-out/NAME-SCALE)");
-  study->add_option("--data", options->data, "kind:DIR, where the scale brings none; random: generated images");
-  study->add_option("--seeds", options->seeds, "Train every cell so many times")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  study->add_option("--jobs", options->jobs, "Cells at a time; 0: as many as their threads leave room for")
-      ->check(CLI::Range(0, 1024));
-  study->add_option("--threads", options->threads, "Threads of each cell; 0: all processors (default: the scale's)")
-      ->check(CLI::Range(0, 1024));
-  study->add_option("--only", options->only, "Cells by name, with * for anything: 'frn-*,bn-32'")->delimiter(',');
-  study->add_option("--max-steps", options->max_steps, "End every cell after this step; 0: at its end")
-      ->check(CLI::NonNegativeNumber);
-  study->add_option("--set", options->set, "KEY=VALUE: a setting of frn train for every cell");
-  study->add_flag("--dry-run", options->dry_run, "Print cells, steps, memory and time, and end");
-  study->add_flag("--report-only", options->report_only, "Write the report of what is there");
-  study->callback([options] { run(*options); });
+  return {.name = "study",
+          .help = "Make a table or figure of the paper, or a study of your own",
+          .options = {{.name = "NAME",
+                       .to = &options->name,
+                       .help = "The study (see --list), or the path of a TOML file of your own"},
+                      {.name = "--list", .to = &options->list, .help = "List the studies"},
+                      {.name = "--scale",
+                       .to = &options->scale,
+                       .help = "How much to train: smoke (a minute or two), desk (hours) or paper"},
+                      {.name = "--out",
+                       .to = &options->out,
+                       .help = "Folder for the results",
+                       .value = "DIR",
+                       .default_text = "studies-out/NAME-SCALE"},
+                      {.name = "--data",
+                       .to = &options->data,
+                       .help = "Images, where the scale names none; random: generated ones",
+                       .value = "KIND:DIR",
+                       .default_text = "the scale's own"},
+                      {.name = "--seeds",
+                       .to = &options->seeds,
+                       .help = "Number of times to train every cell, each with another seed",
+                       .range = Range{1, 1000}},
+                      {.name = "--jobs",
+                       .to = &options->jobs,
+                       .help = "Cells to train at a time",
+                       .default_text = "as many as their threads leave room for",
+                       .range = Range{0, 1024}},
+                      {.name = "--threads",
+                       .to = &options->threads,
+                       .help = "Processor threads of each cell; 0: all processors",
+                       .default_text = "the scale's own",
+                       .range = Range{0, 1024}},
+                      {.name = "--only",
+                       .to = &options->only,
+                       .help = "Cells to train, by name, with * for anything: 'frn-*,bn-32'",
+                       .value = "PATTERN,...",
+                       .default_text = "all cells",
+                       .separator = ','},
+                      {.name = "--max-steps",
+                       .to = &options->max_steps,
+                       .help = "Stop every cell after this step",
+                       .default_text = "train to the end",
+                       .range = Range{0}},
+                      {.name = "--set",
+                       .to = &options->set,
+                       .help = "Settings of frn train for every cell, such as lr_base=0.2",
+                       .value = "KEY=VALUE..."},
+                      {.name = "--dry-run",
+                       .to = &options->dry_run,
+                       .help = "Print the cells with their steps, memory and time, and train nothing",
+                       .excludes = {"--report-only"}},
+                      {.name = "--report-only",
+                       .to = &options->report_only,
+                       .help = "Write the report of what is there, and train nothing",
+                       .excludes = {"--dry-run"}}},
+          .run = [options](const Given&) { run(*options); },
+          .ending = R"(Examples:
+  frn study --list
+  frn study table2                           smoke scale: a minute or two
+  frn study table2 --scale desk --dry-run    what it would take
+  frn study table2 --scale desk --seeds 3    run again to continue after a stop)"};
 }
 
 }  // namespace frn::cli

@@ -1,10 +1,12 @@
 #include "frn/cli/study_epsilon.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linspace.h>
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "frn/core/error.h"
+#include "frn/core/value.h"
 #include "frn/ops/ops.h"
 #include "frn/report/gnuplot.h"
 
@@ -13,9 +15,9 @@ namespace {
 
 std::vector<double> epsilons_of(const StudyText& study) {
   std::vector<double> out;
-  const auto table = toml::parse(study.text);
-  if (const auto* list = table["epsilons"].as_array()) {
-    for (const auto& value : *list) out.push_back(value.value_or(0.0));
+  const auto table = parse_toml(study.text);
+  if (const auto* list = table["epsilons"].list()) {
+    for (const auto& value : *list) out.push_back(value.number().value_or(0.0));
   }
   if (out.empty()) throw Error("study", study.source + ": epsilons must be a list of numbers");
   return out;

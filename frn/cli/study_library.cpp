@@ -1,28 +1,31 @@
 #include "frn/cli/study_library.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "frn/core/value.h"
 #include "study_texts.h"
 
 namespace frn::cli {
 namespace {
 
-toml::table parse(const StudyText& study) {
+Value parse(const StudyText& study) {
   try {
-    return toml::parse(study.text);
-  } catch (const toml::parse_error& error) {
-    throw Error("study", fmt::format("{}: line {} is not TOML: {}", study.source, error.source().begin.line,
-                                     error.description()));
+    return parse_toml(study.text);
+  } catch (const ValueError& error) {
+    throw Error("study", study.source + ": " + error.what());
   }
+}
+
+std::string text_in(const Value& table, const char* key) {
+  const auto* const found = table.find(key);
+  return found == nullptr || found->text() == nullptr ? "" : *found->text();
 }
 
 const StudyText* built_in(const std::vector<StudyText>& all, const std::string& name) {
@@ -38,17 +41,15 @@ const StudyText* built_in(const std::vector<StudyText>& all, const std::string& 
 }
 
 StudyText with_base(StudyText study, const std::vector<StudyText>& all) {
-  auto own = parse(study);
-  const auto base_name = own["base"].value<std::string>();
-  if (!base_name) return study;
-  const auto* const base = built_in(all, *base_name);
-  if (base == nullptr) unknown(*base_name, all);
+  const auto own = parse(study);
+  const auto base_name = text_in(own, "base");
+  if (base_name.empty()) return study;
+  const auto* const base = built_in(all, base_name);
+  if (base == nullptr) unknown(base_name, all);
   auto merged = parse(*base);
-  own.erase("base");
-  for (const auto& [key, node] : own) merged.insert_or_assign(key, node);
-  std::ostringstream out;
-  out << toml::toml_formatter{merged} << "\n";
-  study.text = out.str();
+  for (const auto& [key, value] : own.as_table()) merged[key] = value;
+  merged.erase("base");
+  study.text = to_toml_file(merged);
   return study;
 }
 
@@ -79,9 +80,9 @@ StudyText find_study(const std::string& name_or_path) {
 
 StudyHeading study_heading(const StudyText& study) {
   const auto table = parse(study);
-  return {table["title"].value_or(std::string()), table["place"].value_or(std::string())};
+  return {text_in(table, "title"), text_in(table, "place")};
 }
 
-bool is_epsilon(const StudyText& study) { return parse(study).contains("epsilons"); }
+bool is_epsilon(const StudyText& study) { return parse(study).find("epsilons") != nullptr; }
 
 }  // namespace frn::cli

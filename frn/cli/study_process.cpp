@@ -12,15 +12,13 @@
 #include <fstream>
 #include <vector>
 
+#include "frn/cli/exit.h"
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 
 namespace frn::cli {
 namespace {
 
-constexpr int kExitDiverged = 3;  // of frn train
-constexpr int kExitSignal = 128;
-constexpr int kCannotStart = 126;
 constexpr int kWaitForLock = 30;  // seconds
 
 std::string tail_of(const std::filesystem::path& path, std::streamoff bytes) {
@@ -40,7 +38,7 @@ std::string tail_of(const std::filesystem::path& path, std::streamoff bytes) {
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   execv("/proc/self/exe", arguments);
-  _exit(kCannotStart);
+  _exit(kExitCannotStart);
 }
 
 std::string sentence_of(int status, const std::string& words) {

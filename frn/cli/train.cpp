@@ -1,6 +1,5 @@
 // frn train: a network from data, resumable at any moment. The path: data -> models -> losses -> train/step ->
 // train/checkpoint -> metrics; frn report draws what it leaves.
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <atomic>
@@ -8,8 +7,10 @@
 #include <optional>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/exit.h"
 #include "frn/cli/launch.h"
 #include "frn/cli/progress.h"
+#include "frn/cli/threads.h"
 #include "frn/cli/train_options.h"
 #include "frn/core/error.h"
 #include "frn/dist/device.h"
@@ -23,9 +24,6 @@ using train::Outcome;
 using train::RunFolder;
 using train::Status;
 using train::TrainConfig;
-
-constexpr int kExitDiverged = 3;
-constexpr int kExitSignal = 128;
 
 std::atomic<bool> stop{false};
 std::atomic<int> stop_signal{0};
@@ -132,73 +130,92 @@ void print_end(const RunFolder& folder, const Outcome& outcome) {
 }
 
 // Rank 0's part: settings that are checked, in a folder that holds them. torchrun's restarts resume by themselves.
-TrainConfig open_folder(const Options& options, const RunFolder& folder, const dist::Place& place) {
+TrainConfig open_folder(const Options& options, const Given& given, const RunFolder& folder, const dist::Place& place) {
   if (options.resume || place.restarts > 0) {
-    if (folder.holds_run()) return options.settings.resolve_resumed(folder);
+    if (folder.holds_run()) return options.settings.resolve_resumed(folder.read_config(), given);
     if (options.resume) {
       throw Error("train", options.out + " holds no run to resume: there is no config.toml; leave --resume out");
     }
   }
-  auto config = options.settings.resolve();
+  auto config = options.settings.resolve(given);
   // A process is a device, unless it is told to be several.
   if (config.devices == 1) config.devices = place.world;
   folder.check_free();  // it is made when data and model are there
   return config;
 }
 
-// The processor's threads are shared by the processes of this machine, unless told otherwise.
-void set_threads(const TrainConfig& config) {
-  if (config.threads > 0) at::set_num_threads(static_cast<int>(config.threads));
-}
-
-void run(const Options& options) {
+void run(const Options& options, const Given& given) {
   if (options.processes > 1) {
-    throw CLI::RuntimeError(
-        launch_processes(options.processes, {.advice = "--resume goes on from the newest checkpoint"}));
+    throw Exit{launch_processes(options.processes, {.advice = "--resume goes on from the newest checkpoint"})};
   }
   const RunFolder folder{options.out};
   const auto place = dist::read_place();
-  const auto group =
-      place.world == 1
-          ? dist::make_single_group()
-          : dist::make_group(place, std::chrono::milliseconds(static_cast<int64_t>(1000 * options.settings.timeout())));
+  const auto group = place.world == 1 ? dist::make_single_group()
+                                      : dist::make_group(place, std::chrono::milliseconds(static_cast<int64_t>(
+                                                                    1000 * options.settings.timeout(given))));
   TrainConfig config;
-  if (group->is_first()) config = open_folder(options, folder, place);
+  if (group->is_first()) config = open_folder(options, given, folder, place);
   if (group->world() > 1) {
     const auto text = group->broadcast_text(train::to_toml(config));
     if (!group->is_first()) train::read_toml_text(config, text, "rank 0's settings");
   }
   group->set_device(dist::choose_device(config.device, place));
-  set_threads(config);
+  // Without the option the processor's threads are shared by the processes of this machine.
+  if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   catch_signals();
   Display display(config);
   const auto outcome = train::train(folder, config, display.events(), stop, group);
-  if (!group->is_first()) throw CLI::RuntimeError(outcome.status == Status::kDiverged ? kExitDiverged : 0);
+  if (!group->is_first()) throw Exit{outcome.status == Status::kDiverged ? kExitDiverged : 0};
   if (outcome.status == Status::kDiverged) {
     fmt::print(stderr, "frn: [train] {}\n", outcome.message);
-    throw CLI::RuntimeError(kExitDiverged);
+    throw Exit{kExitDiverged};
   }
   print_end(folder, outcome);
   if (outcome.status == Status::kInterrupted) {
     fmt::print("frn train --resume --out {} goes on after step {}\n", folder.path.string(), outcome.step);
-    if (stop_signal != 0) throw CLI::RuntimeError(kExitSignal + stop_signal);
+    if (stop_signal != 0) throw Exit{kExitSignal + stop_signal};
   }
 }
 
 }  // namespace
 
-void add_train(CLI::App& program) {
+Command train_command() {
   auto options = std::make_shared<Options>();
-  auto* train = program.add_subcommand("train", "Train a network");
-  train->add_option("--out", options->out, "The run's folder")->required();
-  train
-      ->add_option("--processes", options->processes,
-                   "Start so many processes on this machine, a device each or several")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  train->add_flag("--resume", options->resume, "Go on with the run in --out from its newest whole checkpoint");
-  options->settings.add_to(*train);
-  train->callback([options] { run(*options); });
+  Command out{.name = "train",
+              .help = "Train a network",
+              .run = [options](const Given& given) { run(*options, given); },
+              .ending = R"(Examples:
+  frn train --out runs/a
+      A small network on the built-in images, in minutes.
+  frn train --out runs/b --model resnetv2-20 --norm frn+tlu --data cifar10:DIR \
+      --batch-per-device 16 --devices 8 --epochs 30 --lr-base 0.4
+      CIFAR-10, 8 x 16 images per step; `frn data get cifar10 DIR` fetches it.
+  frn train --resume --out runs/b
+      Continue after an interruption.
+
+`frn report runs/a` draws the curves, `frn eval --run runs/a` measures accuracy.)"};
+  out.options = {
+      {.name = "--out",
+       .to = &options->out,
+       .help = "Folder of the run: settings, log, checkpoints, results",
+       .value = "DIR",
+       .group = "Run",
+       .required = true},
+      {.name = "--resume",
+       .to = &options->resume,
+       .help = "Continue the run in --out from its newest intact checkpoint. Its settings stay; only --processes, " +
+               TrainOptions::free_on_resume() + " may change",
+       .group = "Run"}};
+  for (auto& option : options->settings.options()) {
+    out.options.push_back(std::move(option));
+    if (out.options.back().name != "--devices") continue;
+    out.options.push_back({.name = "--processes",
+                           .to = &options->processes,
+                           .help = "Start this many processes on this machine and share the devices out among them",
+                           .group = out.options.back().group,
+                           .range = Range{1, 1024}});
+  }
+  return out;
 }
 
 }  // namespace frn::cli

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 
 namespace frn::cli {
 namespace {
@@ -15,23 +17,23 @@ std::string option_name(std::string_view key) {
   return name;
 }
 
-struct AddOption {
-  CLI::App& command;
-  const train::Setting& setting;
+std::string capitalised(std::string_view text) {
+  std::string out(text);
+  out.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(out.front())));
+  return out;
+}
 
-  CLI::Option* operator()(bool* value) const {
-    return command.add_flag(option_name(setting.key), *value, std::string(setting.help));
-  }
-  CLI::Option* operator()(std::vector<double>* value) const {
-    return command.add_option(option_name(setting.key), *value, std::string(setting.help))
-        ->delimiter(',')
-        ->capture_default_str();
-  }
-  template <typename T>
-  CLI::Option* operator()(T* value) const {
-    return command.add_option(option_name(setting.key), *value, std::string(setting.help))->capture_default_str();
-  }
-};
+Option option_of(const train::Setting& setting) {
+  const bool is_list = std::holds_alternative<std::vector<double>*>(setting.value);
+  return {.name = option_name(setting.key),
+          .to = std::visit([](auto* value) { return Destination(value); }, setting.value),
+          .help = capitalised(setting.help),
+          .value = std::string(setting.placeholder),
+          .group = std::string(setting.group),
+          .default_text = std::string(setting.default_text),
+          .choices = {setting.choices.begin(), setting.choices.end()},
+          .separator = is_list ? ',' : '\0'};
+}
 
 void copy_value(const train::Setting& from, const train::Setting& to) {
   std::visit([&](auto* source) { *std::get<decltype(source)>(to.value) = *source; }, from.value);
@@ -41,43 +43,66 @@ bool same_value(const train::Setting& a, const train::Setting& b) {
   return std::visit([&](auto* value) { return *value == *std::get<decltype(value)>(b.value); }, a.value);
 }
 
-}  // namespace
-
-void TrainOptions::add_to(CLI::App& command) {
-  command.add_option("--config", file_, "TOML file with settings (keys as the options, with _ for -)");
-  for (const auto& setting : train::settings_of(parsed_)) {
-    options_.push_back(std::visit(AddOption{command, setting}, setting.value));
+void refuse_idle(const train::TrainConfig& config, const Given& given) {
+  for (const auto& idle : train::idle_settings(config)) {
+    const auto name = option_name(idle.key);
+    if (!given.contains(name)) continue;
+    const auto other = option_name(idle.other);
+    throw UsageError(fmt::format("[train] {0} has no effect with {1} {2}; leave {0} out, or give {1} {3}", name, other,
+                                 idle.is, idle.instead));
   }
 }
 
-void TrainOptions::apply_given(train::TrainConfig& config) const {
+}  // namespace
+
+std::vector<Option> TrainOptions::options() {
+  std::vector<Option> out;
+  for (const auto& setting : train::settings_of(parsed_)) out.push_back(option_of(setting));
+  out.push_back({.name = "--config",
+                 .to = &file_,
+                 .help =
+                     "Read settings from a TOML file; its keys are these options with _ for -, as in lr_base = 0.1. "
+                     "Options on the command line win",
+                 .value = "FILE",
+                 .group = "Run"});
+  return out;
+}
+
+std::string TrainOptions::free_on_resume() {
+  train::TrainConfig config;
+  std::string out;
+  for (const auto& setting : train::settings_of(config)) {
+    if (setting.free_on_resume) out += (out.empty() ? "" : ", ") + option_name(setting.key);
+  }
+  return out;
+}
+
+void TrainOptions::apply(train::TrainConfig& config, const Given& given) const {
+  if (!file_.empty()) train::read_toml(config, file_);
   const auto from = train::settings_of(parsed_);
   const auto to = train::settings_of(config);
   for (size_t i = 0; i < from.size(); ++i) {
-    if (options_[i]->count() > 0) copy_value(from[i], to[i]);
+    if (given.contains(option_name(from[i].key))) copy_value(from[i], to[i]);
   }
 }
 
-double TrainOptions::timeout() const {
+double TrainOptions::timeout(const Given& given) const {
   train::TrainConfig config;
-  if (!file_.empty()) train::read_toml(config, file_);
-  apply_given(config);
+  apply(config, given);
   return config.timeout;
 }
 
-train::TrainConfig TrainOptions::resolve() const {
+train::TrainConfig TrainOptions::resolve(const Given& given) const {
   train::TrainConfig config;
-  if (!file_.empty()) train::read_toml(config, file_);
-  apply_given(config);
+  apply(config, given);
   train::check(config);
+  refuse_idle(config, given);
   return config;
 }
 
-train::TrainConfig TrainOptions::resolve_resumed(const train::RunFolder& folder) const {
-  const auto saved = folder.read_config();
+train::TrainConfig TrainOptions::resolve_resumed(const train::TrainConfig& saved, const Given& given) const {
   auto wanted = saved;
-  if (!file_.empty()) train::read_toml(wanted, file_);
-  apply_given(wanted);
+  apply(wanted, given);
   auto copy = saved;
   const auto before = train::settings_of(copy);
   const auto after = train::settings_of(wanted);

@@ -1,35 +1,39 @@
 // The settings of training as options: every one of train::settings_of as --its-key, and --config.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "frn/cli/command.h"
 #include "frn/train/config.h"
-#include "frn/train/run_folder.h"
 
 namespace frn::cli {
 
 class TrainOptions {
  public:
-  void add_to(CLI::App& command);
+  // They write into this object: it must stay where it is.
+  std::vector<Option> options();
+
+  // Options that a resumed run may change: "--data, --workers, ...".
+  static std::string free_on_resume();
 
   // Before the folder's settings are known: what the command line or --config say.
-  double timeout() const;
+  double timeout(const Given& given) const;
 
-  // Defaults, then --config, then the command line.
-  train::TrainConfig resolve() const;
-  // The folder's config.toml with those options changed that a resumed run may change. Throws frn::Error for another
-  // that was given a different value.
-  train::TrainConfig resolve_resumed(const train::RunFolder& folder) const;
+  // Defaults, then --config, then the command line. Throws UsageError for an option that was given and has no effect
+  // with the other settings: a person who gives it expects something of hours of training. A file may have such keys,
+  // as the config.toml of every run does.
+  train::TrainConfig resolve(const Given& given) const;
+  // The settings of a run with those options changed that a resumed run may change. Throws frn::Error for another that
+  // was given a different value.
+  train::TrainConfig resolve_resumed(const train::TrainConfig& saved, const Given& given) const;
 
  private:
-  // Copies what the command line gave.
-  void apply_given(train::TrainConfig& config) const;
+  // Reads --config, then copies what the command line gave.
+  void apply(train::TrainConfig& config, const Given& given) const;
 
-  mutable train::TrainConfig parsed_;
+  mutable train::TrainConfig parsed_;  // settings_of takes no constant
   std::string file_;
-  std::vector<CLI::Option*> options_;  // in the order of settings_of
 };
 
 }  // namespace frn::cli

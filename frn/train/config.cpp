@@ -74,68 +74,229 @@ void check_numbers(const TrainConfig& config) {
   for (const double drop : config.lr_drops) must(drop > 0 && drop < 1, "lr_drops", "shares between 0 and 1", drop);
 }
 
+// --- The list of settings, a function per group of the help ---
+
+std::vector<Setting> data_settings(TrainConfig& c) {
+  return {
+      {.key = "data",
+       .help = "training and validation images: fashion-mini (built in), cifar10:DIR, cifar100:DIR, idx:DIR, "
+               "imagefolder:DIR, or random (noise, for trials)",
+       .value = &c.data,
+       .placeholder = "KIND:DIR",
+       .free_on_resume = true},
+      {.key = "image_size",
+       .help = "height and width, in pixels, at which the network sees the images",
+       .value = &c.image_size,
+       .default_text = "the data's own size"},
+      {.key = "augmentation",
+       .help = "random changes of training images; auto: what is usual for the kind of data",
+       .value = &c.augmentation,
+       .choices = {"auto", "none", "pad-crop-flip", "inception"}},
+      {.key = "colour",
+       .help = "distort the colours of training images; auto: when the augmentation is inception. Grey images stay as "
+               "they are",
+       .value = &c.colour,
+       .choices = {"auto", "on", "off"}},
+      {.key = "last_batch",
+       .help = "what happens to the last batch of an epoch when it is smaller than the others; keep cuts it to a "
+               "multiple of --devices",
+       .value = &c.last_batch,
+       .choices = {"drop", "keep"}},
+      {.key = "workers",
+       .help = "threads that load and augment images; 0: the training thread does it",
+       .value = &c.workers,
+       .free_on_resume = true},
+      {.key = "broken_limit",
+       .help = "unreadable images that are skipped; one more stops the run",
+       .value = &c.broken_limit,
+       .free_on_resume = true},
+  };
+}
+
+std::vector<Setting> model_settings(TrainConfig& c) {
+  return {
+      {.key = "model", .help = "the network; `frn info models` lists them", .value = &c.model},
+      {.key = "norm",
+       .help = "normalisation and activation of its layers, such as frn+tlu or bn+relu; `frn info norms` lists them",
+       .value = &c.norm},
+      {.key = "weights",
+       .help = "safetensors file with the weights to start from; it must fit the network",
+       .value = &c.weights,
+       .default_text = "random weights",
+       .placeholder = "FILE"},
+      {.key = "dropout",
+       .help = "share of units dropped before the classifier",
+       .value = &c.dropout,
+       .default_text = "the model's own"},
+  };
+}
+
+std::vector<Setting> device_settings(TrainConfig& c) {
+  return {
+      {.key = "batch_per_device",
+       .help = "images per device and step; batch norm takes its statistics over them",
+       .value = &c.batch_per_device},
+      {.key = "devices",
+       .help = "devices of all processes together, a multiple of the processes. Several devices in one process are "
+               "simulated: batch norm keeps their statistics apart",
+       .value = &c.devices,
+       .default_text = "one per process"},
+      {.key = "accumulate",
+       .help = "batches whose gradients are added up for one update of the weights",
+       .value = &c.accumulate},
+      {.key = "images_at_once",
+       .help = "to save memory: images that pass through the network at a time, at least --batch-per-device",
+       .value = &c.images_at_once,
+       .default_text = "all images of a batch",
+       .free_on_resume = true},
+      {.key = "device",
+       .help = "what a process computes on; cuda: one GPU per process, in a program that was built with CUDA",
+       .value = &c.device,
+       .choices = {"cpu", "cuda"}},
+      {.key = "autocast",
+       .help = "number type of convolutions and matrix products (mixed precision); none: float32",
+       .value = &c.autocast,
+       .choices = {"none", "bfloat16"}},
+      {.key = "layout",
+       .help = "memory layout of images and weights",
+       .value = &c.layout,
+       .choices = {"channels-last", "contiguous"}},
+      {.key = "threads",
+       .help = "processor threads of the network; another number rounds sums differently",
+       .value = &c.threads,
+       .default_text = "all processors, shared by the processes of this machine",
+       .free_on_resume = true},
+      {.key = "timeout",
+       .help = "with several processes: seconds to wait for the others before reporting which one does not answer",
+       .value = &c.timeout,
+       .free_on_resume = true},
+  };
+}
+
+std::vector<Setting> schedule_settings(TrainConfig& c) {
+  return {
+      {.key = "epochs",
+       .help = "passes over the training set; without effect when --steps is given",
+       .value = &c.epochs},
+      {.key = "steps",
+       .help = "updates of the weights, in place of --epochs",
+       .value = &c.steps,
+       .default_text = "what --epochs amounts to"},
+      {.key = "lr_base",
+       .help = "learning rate for 256 images; the highest rate of a run is this times the images per update / 256",
+       .value = &c.lr_base},
+      {.key = "schedule",
+       .help = "how the learning rate falls after warm-up",
+       .value = &c.schedule,
+       .choices = {"cosine", "step", "constant"}},
+      {.key = "warmup_steps",
+       .help = "steps in which the learning rate rises from 0, along a cosine",
+       .value = &c.warmup_steps,
+       .default_text = "5 % of the steps"},
+      {.key = "lr_drops",
+       .help = "only with --schedule step: shares of the steps after which the learning rate drops",
+       .value = &c.lr_drops},
+      {.key = "lr_drop_factor",
+       .help = "only with --schedule step: what each drop multiplies the learning rate by",
+       .value = &c.lr_drop_factor},
+      {.key = "momentum", .help = "momentum of SGD", .value = &c.momentum},
+      {.key = "weight_decay",
+       .help = "weight decay of the weights of convolutions and linear layers",
+       .value = &c.weight_decay},
+      {.key = "decay_norms",
+       .help = "apply the weight decay to the parameters of norms and activations too",
+       .value = &c.decay_norms},
+      {.key = "decay_biases", .help = "apply the weight decay to biases too", .value = &c.decay_biases},
+      {.key = "label_smoothing",
+       .help = "share of each label that is spread evenly over all classes",
+       .value = &c.label_smoothing},
+      {.key = "clip_gradient_norm",
+       .help = "scale a larger gradient down to this norm",
+       .value = &c.clip_gradient_norm,
+       .default_text = "no limit"},
+      {.key = "ema_decay",
+       .help = "decay of a moving average of the weights, such as 0.999; the averaged weights are then validated",
+       .value = &c.ema_decay,
+       .default_text = "no average"},
+      {.key = "seed",
+       .help = "seed of the initial weights, the order of images, augmentation and dropout",
+       .value = &c.seed},
+  };
+}
+
+std::vector<Setting> output_settings(TrainConfig& c) {
+  return {
+      {.key = "log_every",
+       .help = "steps between lines of log.jsonl",
+       .value = &c.log_every,
+       .default_text = "200 lines in a run"},
+      {.key = "validate_every",
+       .help = "steps between validations",
+       .value = &c.validate_every,
+       .default_text = "one epoch",
+       .free_on_resume = true},
+      {.key = "layers_every",
+       .help =
+           "steps between records of each norm's output: its scale and the share of units that the activation clips",
+       .value = &c.layers_every,
+       .default_text = "never",
+       .free_on_resume = true},
+      {.key = "checkpoint_every",
+       .help = "steps between checkpoints",
+       .value = &c.checkpoint_every,
+       .default_text = "one epoch",
+       .free_on_resume = true},
+      {.key = "checkpoints_kept",
+       .help = "number of newest checkpoints to keep",
+       .value = &c.checkpoints_kept,
+       .free_on_resume = true},
+      {.key = "max_steps",
+       .help = "stop after this step, as if interrupted",
+       .value = &c.max_steps,
+       .default_text = "train to the end",
+       .free_on_resume = true},
+  };
+}
+
 }  // namespace
 
 double TrainConfig::lr_peak() const { return lr_base * static_cast<double>(batch_global()) / kImagesOfLrBase; }
 
-std::vector<Setting> settings_of(TrainConfig& c) {
-  constexpr bool kFree = true;
-  return {
-      {"model", "a network of frn info models", &c.model},
-      {"norm", "norm and activation, as frn info norms lists them", &c.norm},
-      {"data", "fashion-mini, cifar10:DIR, cifar100:DIR, idx:DIR, imagefolder:DIR, random", &c.data, kFree},
-      {"weights", "a safetensors file to start from; what does not fit is an error", &c.weights},
-      {"image_size", "height and width that the network sees; 0: the data's own", &c.image_size},
-      {"augmentation", "auto (the data's own), none, pad-crop-flip, inception", &c.augmentation},
-      {"colour", "distort colours: auto (with inception), on, off", &c.colour},
-      {"last_batch", "an epoch's last, smaller batch: drop, or keep (cut to a multiple of the devices)", &c.last_batch},
-      {"batch_per_device", "images per device and step", &c.batch_per_device},
-      {"devices", "virtual devices: batch methods take their statistics on each", &c.devices},
-      {"accumulate", "micro-batches per update", &c.accumulate},
-      {"images_at_once", "images in the network at a time, in whole devices; 0: all", &c.images_at_once, kFree},
-      {"epochs", "passes over the training set", &c.epochs},
-      {"steps", "updates, instead of epochs; 0: epochs count", &c.steps},
-      {"lr_base", "learning rate for 256 images: lr_peak = lr_base*batch_global/256", &c.lr_base},
-      {"schedule", "cosine, step, constant", &c.schedule},
-      {"warmup_steps", "steps of cosine warm-up from 0; -1: 5 % of the steps", &c.warmup_steps},
-      {"lr_drops", "schedule step: shares of the steps after which the rate drops", &c.lr_drops},
-      {"lr_drop_factor", "schedule step: what the rate is multiplied by", &c.lr_drop_factor},
-      {"momentum", "of SGD", &c.momentum},
-      {"weight_decay", "on weights of convolutions and linear layers", &c.weight_decay},
-      {"decay_norms", "weight decay on parameters of norms and activations too", &c.decay_norms},
-      {"decay_biases", "weight decay on biases too", &c.decay_biases},
-      {"label_smoothing", "share of the truth spread over all classes", &c.label_smoothing},
-      {"dropout", "share of units dropped before the classifier; -1: the model's own", &c.dropout},
-      {"clip_gradient_norm", "largest norm of the gradient; 0: no bound", &c.clip_gradient_norm},
-      {"ema_decay", "moving average of the weights, which is then what is validated; 0: none", &c.ema_decay},
-      {"device", "cpu, cuda (a GPU per process; the program must be built with CUDA)", &c.device},
-      {"autocast", "none, bfloat16", &c.autocast},
-      {"layout", "channels-last, contiguous", &c.layout},
-      {"seed", "of weights, order, augmentation and dropout", &c.seed},
-      {"max_steps", "stop after this step, as if interrupted; 0: never", &c.max_steps, kFree},
-      {"threads", "threads of the network; 0: all processors. Other numbers round sums differently", &c.threads, kFree},
-      {"workers", "threads that prepare images; 0: none of their own", &c.workers, kFree},
-      {"log_every", "steps between lines of the log; 0: 200 lines a run", &c.log_every},
-      {"validate_every", "steps between validations; 0: an epoch", &c.validate_every, kFree},
-      {"layers_every", "steps between reports of activation scales and clipped shares; 0: none", &c.layers_every,
-       kFree},
-      {"checkpoint_every", "steps between checkpoints; 0: an epoch", &c.checkpoint_every, kFree},
-      {"checkpoints_kept", "the last so many are kept", &c.checkpoints_kept, kFree},
-      {"broken_limit", "unreadable images that end a run when there are more", &c.broken_limit, kFree},
-      {"timeout", "seconds a process waits for the others before it names who does not answer", &c.timeout, kFree},
+std::vector<Setting> settings_of(TrainConfig& config) {
+  std::vector<Setting> out;
+  const auto add = [&out](std::string_view group, std::vector<Setting> settings) {
+    for (auto& setting : settings) {
+      setting.group = group;
+      out.push_back(std::move(setting));
+    }
   };
+  add("Data", data_settings(config));
+  add("Model", model_settings(config));
+  add("Batch, devices and precision", device_settings(config));
+  add("Schedule and optimiser", schedule_settings(config));
+  add("Output and checkpoints", output_settings(config));
+  return out;
+}
+
+std::vector<IdleSetting> idle_settings(const TrainConfig& config) {
+  std::vector<IdleSetting> out;
+  if (config.schedule != "step") {
+    for (const auto* key : {"lr_drops", "lr_drop_factor"}) out.push_back({key, "schedule", config.schedule, "step"});
+  }
+  if (config.steps > 0) out.push_back({"epochs", "steps", std::to_string(config.steps), "0"});
+  if (config.weight_decay == 0) {
+    for (const auto* key : {"decay_norms", "decay_biases"}) out.push_back({key, "weight_decay", "0", "more than 0"});
+  }
+  return out;
 }
 
 void check(const TrainConfig& config) {
   check_counts(config);
   check_numbers(config);
-  one_of("augmentation", config.augmentation, {"auto", "none", "pad-crop-flip", "inception"});
-  one_of("colour", config.colour, {"auto", "on", "off"});
-  one_of("last_batch", config.last_batch, {"drop", "keep"});
-  one_of("schedule", config.schedule, {"cosine", "step", "constant"});
-  one_of("device", config.device, {"cpu", "cuda"});
-  one_of("autocast", config.autocast, {"none", "bfloat16"});
-  one_of("layout", config.layout, {"channels-last", "contiguous"});
+  auto copy = config;
+  for (const auto& setting : settings_of(copy)) {
+    if (!setting.choices.empty()) one_of(setting.key, *std::get<std::string*>(setting.value), setting.choices);
+  }
 }
 
 Schedule schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {

@@ -69,14 +69,27 @@ struct TrainConfig {
 struct Setting {
   using Value = std::variant<std::string*, int64_t*, double*, bool*, std::vector<double>*>;
   std::string_view key;
-  std::string_view help;
+  std::string_view help;  // starts in lower case; names other settings as options: "--batch-per-device"
   Value value;
+  std::string_view default_text = {};  // what the default means where its value does not tell: "the data's own size"
+  std::string_view placeholder = {};   // stands for the value in the help of the option; empty: by type
+  std::vector<std::string_view> choices = {};
   // Whether a resumed run may have another value: it changes how the run is carried out, not what comes out.
   bool free_on_resume = false;
+  std::string_view group = {};  // heading in the help
 };
 
-// All settings of a config, in the order of the help.
+// All settings of a config, group after group, in the order of the help.
 std::vector<Setting> settings_of(TrainConfig& config);
+
+// A setting that changes nothing, since `other` has the value `is`; it would with the value `instead`.
+struct IdleSetting {
+  std::string_view key;
+  std::string_view other;
+  std::string is;
+  std::string_view instead;
+};
+std::vector<IdleSetting> idle_settings(const TrainConfig& config);
 
 // Throws frn::Error for the first value that cannot be: "[train] batch_per_device must be ...".
 void check(const TrainConfig& config);

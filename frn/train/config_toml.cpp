@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -83,6 +84,30 @@ struct TypeName {
   const char* operator()(const std::vector<double>*) const { return "a list of numbers"; }
 };
 
+// "--lr-base" as "lr_base": a file has keys where the help has options.
+std::string with_keys(std::string_view help) {
+  std::string out;
+  for (size_t i = 0; i < help.size(); ++i) {
+    if (!help.substr(i).starts_with("--")) {
+      out += help[i];
+      continue;
+    }
+    for (i += 2; i < help.size() && (std::islower(static_cast<unsigned char>(help[i])) != 0 || help[i] == '-'); ++i) {
+      out += help[i] == '-' ? '_' : help[i];
+    }
+    --i;
+  }
+  return out;
+}
+
+// "how the learning rate falls after warm-up (cosine, step, constant)", "steps between checkpoints; 0: an epoch"
+std::string comment_of(const Setting& setting, const std::string& standard) {
+  auto out = with_keys(setting.help);
+  if (!setting.choices.empty()) out += fmt::format(" ({})", join(setting.choices));
+  if (!setting.default_text.empty()) out += fmt::format("; {}: {}", standard, with_keys(setting.default_text));
+  return out;
+}
+
 Value parse(const std::string& text, const std::string& source) {
   try {
     return parse_toml(text);
@@ -121,9 +146,13 @@ void read_toml_text(TrainConfig& config, const std::string& text, const std::str
 
 std::string to_toml(const TrainConfig& config) {
   auto copy = config;
+  TrainConfig standard;
+  const auto settings = settings_of(copy);
+  const auto defaults = settings_of(standard);
   std::string out;
-  for (const auto& setting : settings_of(copy)) {
-    out += fmt::format("{} = {}  # {}\n", setting.key, std::visit(ToText{}, setting.value), setting.help);
+  for (size_t i = 0; i < settings.size(); ++i) {
+    out += fmt::format("{} = {}  # {}\n", settings[i].key, std::visit(ToText{}, settings[i].value),
+                       comment_of(settings[i], std::visit(ToText{}, defaults[i].value)));
   }
   return out;
 }

@@ -20,7 +20,7 @@ expect() {
 }
 
 : >"$work/file"
-expect 0 '^frn [0-9]' "$frn" --version
+expect 0 '^frn [0-9]+\.[0-9]+\.[0-9]+ \((commit [0-9a-f]{7,}( with changes)?|unknown commit), LibTorch [0-9.]+' "$frn" --version
 expect 0 'bench' "$frn" --help
 expect 0 'kernels' "$frn" bench --help
 expect bad "unknown command 'benhc'.*did you mean 'bench'" "$frn" benhc
@@ -54,12 +54,16 @@ expect bad "did you mean 'resnetv2-50'" "$frn" info model resnetv2_50
 expect bad "norm must be one of .*'fnr'" "$frn" info models --norm fnr+tlu
 expect bad 'nothing.safetensors: cannot open' "$frn" convert --from torchvision:resnet18 "$work/nothing.safetensors" "$work/x"
 expect bad "did you mean 'torchvision:resnet50'" "$frn" convert --from torchvision:resnet5 "$work/file" "$work/x"
-expect bad 'one of --from, --to and --model' "$frn" convert "$work/file" "$work/x"
+expect 2 'one of --from, --to and --model' "$frn" convert "$work/file" "$work/x"
+expect 2 '^frn: \[convert\] --(from|to) and --(from|to) cannot be given together' \
+  "$frn" convert --from torchvision:resnet18 --to timm:resnet18 a b
+expect 2 '^frn: \[convert\] --model has no effect without --norm' "$frn" convert --model resnetv1-18 a b
 expect bad "unknown option '--form'.*did you mean '--from'" "$frn" convert --form torchvision:resnet18 a b
 [[ ! -e "$work/x" ]] || { echo 'FAILED: a failed conversion left a file'; failures=$((failures + 1)); }
 expect 0 'frn\+tlu .*1.00' "$frn" bench train --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
 expect 0 '^2 .* ms .*%' "$frn" bench train --processes 1,2 --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
-expect 2 '^frn: \[bench train\] --processes: .* frn bench train --help' "$frn" bench train --processes 0 --rounds 1
+expect 2 '^frn: \[bench train\] --processes must be from 1 to 1024 but is 0; frn bench train --help' \
+  "$frn" bench train --processes 0 --rounds 1
 expect 2 '^frn: \[train\] --out is required; frn train --help' "$frn" train
 expect 2 "^frn: \[train\] --steps must be a whole number but is 'x'" "$frn" train --out "$work/x" --steps x
 expect bad 'device must be cpu here but is cuda' "$frn" train --out "$work/x" --device cuda
@@ -87,6 +91,64 @@ expect 0 'train: .* 28x28 pixels, .* 0 broken' "$frn" data check fashion-mini
 expect 0 '"broken": \[\]' "$frn" data check fashion-mini --json
 for split in train val; do printf 'no image' >"$work/images/$split/cat/1.jpg"; done
 expect bad '2 images of .* cannot be read' "$frn" data check "imagefolder:$work/images"
+
+# Help: groups, choices, defaults in words, and no line above 80 columns where there is no terminal.
+for group in Run Data Model 'Batch, devices and precision' 'Schedule and optimiser' 'Output and checkpoints' Examples; do
+  expect 0 "^$group:\$" "$frn" train --help
+done
+one_line() { "$@" | tr -s ' \n' ' '; }
+expect 0 "at which the network sees the images \(default: the data's own size\)" one_line "$frn" train --help
+expect 0 'falls after warm-up \(cosine, step, constant; default: cosine\)' one_line "$frn" train --help
+expect 0 'only --processes, --data, .*--checkpoints-kept, --max-steps may change' one_line "$frn" train --help
+expect 0 '--run DIR .*\(required\)' one_line "$frn" eval --help
+expect 0 '^Usage: frn predict \[options\] --run DIR IMAGE\.\.\.$' "$frn" predict --help
+for command in train study 'bench kernels'; do
+  expect 0 "^Usage: frn $command " "$frn" --help-all
+done
+long=$("$frn" --help-all | awk 'length > 80')
+[[ -z $long ]] || { printf 'FAILED: lines of help above 80 columns:\n%s\n' "$long"; failures=$((failures + 1)); }
+"$frn" train --help | grep -q -- --as-rank && { echo 'FAILED: a hidden option in the help'; failures=$((failures + 1)); }
+
+# Names from other trainers, beginnings of names, and other ways to write one.
+while read -r theirs ours; do
+  expect 2 "^frn: unknown option '$theirs' .did you mean '$ours'\?.*; frn train --help" "$frn" train --out "$work/x" "$theirs" 1
+done <<'END'
+--lr --lr-base
+--learning-rate --lr-base
+--batch-size --batch-per-device
+--wd --weight-decay
+--gpus --devices
+--num-workers --workers
+--output --out
+--output-dir --out
+--arch --model
+--warmup --warmup-steps
+--batch_per_device --batch-per-device
+-lr --lr-base
+END
+expect 2 'of one device, not of all' "$frn" train --batch-size 8
+expect 2 "did you mean '--checkpoint-every' or '--checkpoints-kept'" "$frn" train --checkpoint 8
+
+# Options that would do nothing, or contradict each other, end the command before hours of training.
+expect 2 '^frn: \[train\] --lr-drops has no effect with --schedule cosine; .* give --schedule step$' \
+  "$frn" train --out "$work/x" --lr-drops 0.5,0.8
+expect 2 '--lr-drop-factor has no effect with --schedule constant' \
+  "$frn" train --out "$work/x" --schedule constant --lr-drop-factor 0.2
+expect 2 '--epochs has no effect with --steps 10' "$frn" train --out "$work/x" --epochs 3 --steps 10
+expect 2 '--decay-norms has no effect with --weight-decay 0' "$frn" train --out "$work/x" --weight-decay 0 --decay-norms
+expect bad 'images_at_once must hold at least' "$frn" train --out "$work/x" --images-at-once 4 --batch-per-device 8
+expect 2 "^frn: \[train\] --schedule must be one of cosine, step, constant but is 'cosin' .did you mean 'cosine'" \
+  "$frn" train --out "$work/x" --schedule cosin
+expect 2 '--dry-run and --report-only cannot be given together' "$frn" study table2 --dry-run --report-only
+printf 'schedule = "step"\nsteps = 1\nepochs = 2.0\nmodel = "resnetv2-8"\nbatch_per_device = 2\n' >"$work/step.toml"
+expect 0 'finished' "$frn" train --out "$work/step" --config "$work/step.toml" --lr-drops 0.5
+expect 0 '^image_size = 0 .*0: the data.s own size' cat "$work/step/config.toml"
+expect 2 '--epochs has no effect with --steps 1' "$frn" train --out "$work/x" --config "$work/step.toml" --epochs 3
+[[ ! -e "$work/x" ]] || { echo 'FAILED: a command that was refused left a folder'; failures=$((failures + 1)); }
+expect 2 '^frn: \[train\] --steps needs a value; frn train --help' "$frn" train --out "$work/x" --steps
+expect 2 "^frn: \[report\] unexpected argument 'b'; frn report --help" "$frn" report a b c
+expect 2 '^frn: \[bench\] a command is required' "$frn" bench
+expect 2 '^frn: \[bench kernels\] --map takes 4 values' "$frn" bench kernels --map 1 2
 
 ((failures == 0)) && echo "all commands behaved"
 exit $((failures > 0))
