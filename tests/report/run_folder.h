@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "frn/core/run_log.h"
@@ -44,7 +43,7 @@ struct RunFolder {
   }
 
   void layers(int64_t step) {
-    nlohmann::json list;
+    auto list = Value::empty_list();
     for (int i = 0; i < 9; ++i) {
       const auto name = "stages." + std::to_string(i / 3) + ".blocks." + std::to_string(i % 3) + ".norm1";
       list.push_back({{"name", name}, {"scale", 0.8 + 0.07 * i}, {"clipped", 0.3 + 0.05 * i}});

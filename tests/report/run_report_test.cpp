@@ -125,7 +125,7 @@ TEST_F(RunReport, TextOfTheRunNeverBecomesMarkup) {
 TEST_F(RunReport, OddLinesAreShownOrLeftOutButNeverEndIt) {
   run_.train(1, 10);
   run_.log.append({{"event", 5}, {"step", "x"}});
-  run_.log.append({{"event", "layers"}, {"layers", {1, {{"name", 7}}}}});
+  run_.log.append({{"event", "layers"}, {"layers", Value::List{1, {{"name", 7}}}}});
   run_.log.append({{"event", "train"}, {"step", 1e300}, {"loss", "high"}});
   EXPECT_TRUE(holds(page(), "</html>"));
 }

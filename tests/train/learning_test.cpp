@@ -1,4 +1,5 @@
 // The rate of every step, SGD against PyTorch's, and the moving average.
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
