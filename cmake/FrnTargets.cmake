@@ -56,10 +56,15 @@ if(FRN_SANITIZE)
   endif()
 endif()
 
+# frn_without_torch_headers(SOURCES...): sources of a folder with TORCH_HEADERS that do not need them.
+function(frn_without_torch_headers)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # frn_hot(SOURCES...): sources of this folder whose own loops take a share of a training step. Without the precompiled header:
 # gcc 12 crashes when one made with -O1 is used with -O3.
 function(frn_hot)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  frn_without_torch_headers(${ARGN})
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
 endfunction()
 
@@ -81,5 +86,7 @@ function(frn_folder name type)
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   if(ARG_TORCH_HEADERS)
     frn_use_torch_headers(frn_${name})
+    # Even so, every source instantiates torch's templates for three seconds: four at a time share that.
+    set_target_properties(frn_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
   endif()
 endfunction()

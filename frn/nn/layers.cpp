@@ -34,7 +34,7 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x) const {
   const auto size = [&](int i) {
     return (x.size(2 + i) + 2 * shape_.padding[i] - shape_.kernel[i]) / shape_.stride + 1;
   };
-  const auto y = at::empty({x.size(0), shape_.out, size(0), size(1)}, x.options());
+  auto y = at::empty({x.size(0), shape_.out, size(0), size(1)}, x.options());
   MultiplyAddCounter::add(y.numel() * shape_.in * shape_.kernel[0] * shape_.kernel[1]);
   return y;
 }
