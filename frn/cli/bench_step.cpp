@@ -12,6 +12,7 @@
 
 #include <algorithm>
 
+#include "frn/models/model.h"
 #include "frn/nn/layers.h"
 
 namespace frn::cli {

@@ -7,7 +7,10 @@
 #include <vector>
 
 #include "frn/dist/group.h"
-#include "frn/models/model.h"
+
+namespace frn {
+class Model;  // its header has all of torch::nn
+}
 
 namespace frn::cli {
 

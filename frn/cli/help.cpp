@@ -48,7 +48,7 @@ bool is_list(const Option& option) {
 
 std::string placeholder(const Option& option) {
   if (!option.value.empty()) return option.value;
-  const auto one = std::visit(PlaceholderByType{}, option.to);
+  auto one = std::visit(PlaceholderByType{}, option.to);
   if (!is_list(option)) return one;
   return option.separator == '\0' ? one + "..." : fmt::format("{0}{1}{0}...", one, option.separator);
 }

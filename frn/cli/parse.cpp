@@ -104,7 +104,7 @@ std::string mismatched(const Command& command, const CLI::App& app, const std::s
 }
 
 std::string words_of(const Reached& at, const CLI::ParseError& error) {
-  const std::string words = error.what();
+  std::string words = error.what();
   if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) return unconverted(*at.command, words);
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) return mismatched(*at.command, *at.app, words);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && at.app->remaining_size() > 0) {
