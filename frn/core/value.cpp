@@ -11,7 +11,32 @@ namespace {
 
 }  // namespace
 
+Value::Value() = default;
+Value::Value(std::nullptr_t) {}
+Value::Value(bool flag) : held_(flag) {}
+Value::Value(double number) : held_(number) {}
+Value::Value(Whole whole) : held_(whole.number) {}
+Value::Value(const char* text) : held_(std::string(text)) {}
+Value::Value(std::string_view text) : held_(std::string(text)) {}
+Value::Value(std::string text) : held_(std::move(text)) {}
+Value::Value(List list) : held_(std::move(list)) {}
+Value::Value(Table table) : held_(std::move(table)) {}
 Value::Value(std::initializer_list<Entry> entries) : held_(Table(entries)) {}
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+
+Value Value::empty_list() { return List(); }
+Value Value::empty_table() { return Table(); }
+
+const bool* Value::flag() const { return std::get_if<bool>(&held_); }
+const int64_t* Value::whole() const { return std::get_if<int64_t>(&held_); }
+const std::string* Value::text() const { return std::get_if<std::string>(&held_); }
+const Value::List* Value::list() const { return std::get_if<List>(&held_); }
+const Value::Table* Value::table() const { return std::get_if<Table>(&held_); }
+bool Value::is_null() const { return std::holds_alternative<std::monostate>(held_); }
 
 std::optional<double> Value::number() const {
   if (const auto* const number = std::get_if<double>(&held_)) return *number;

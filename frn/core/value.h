@@ -29,35 +29,40 @@ class Value {
   struct Entry;
   using Table = std::vector<Entry>;
 
-  Value() = default;
-  Value(std::nullptr_t) {}                 // NOLINT(google-explicit-constructor): a table reads as its values
-  Value(bool flag) : held_(flag) {}        // NOLINT(google-explicit-constructor)
-  Value(double number) : held_(number) {}  // NOLINT(google-explicit-constructor)
-  Value(const char* text) : held_(std::string(text)) {}       // NOLINT(google-explicit-constructor)
-  Value(std::string_view text) : held_(std::string(text)) {}  // NOLINT(google-explicit-constructor)
-  Value(std::string text) : held_(std::move(text)) {}         // NOLINT(google-explicit-constructor)
-  Value(List list) : held_(std::move(list)) {}                // NOLINT(google-explicit-constructor)
-  Value(Table table) : held_(std::move(table)) {}             // NOLINT(google-explicit-constructor)
-  Value(std::initializer_list<Entry> entries);                // NOLINT(google-explicit-constructor)
+  // Implicit, all of them: a table reads as its values. NOLINTBEGIN(google-explicit-constructor)
+  Value();
+  Value(std::nullptr_t);
+  Value(bool flag);
+  Value(double number);
+  Value(const char* text);
+  Value(std::string_view text);
+  Value(std::string text);
+  Value(List list);
+  Value(Table table);
+  Value(std::initializer_list<Entry> entries);
   template <std::integral T>
-  Value(T number) : held_(static_cast<int64_t>(number)) {}  // NOLINT(google-explicit-constructor)
+  Value(T number) : Value(Whole{static_cast<int64_t>(number)}) {}
+  // NOLINTEND(google-explicit-constructor)
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
 
   // Every element of a range, as a list.
   template <typename Range>
-  static Value list_of(const Range& range) {
-    return Value(List(std::begin(range), std::end(range)));
-  }
-  static Value empty_list() { return Value(List()); }
-  static Value empty_table() { return Value(Table()); }
+  static Value list_of(const Range& range);
+  static Value empty_list();
+  static Value empty_table();
 
   // The type of the value; none of them holds for null.
-  const bool* flag() const { return std::get_if<bool>(&held_); }
-  const int64_t* whole() const { return std::get_if<int64_t>(&held_); }
+  const bool* flag() const;
+  const int64_t* whole() const;
   std::optional<double> number() const;  // whole ones too
-  const std::string* text() const { return std::get_if<std::string>(&held_); }
-  const List* list() const { return std::get_if<List>(&held_); }
-  const Table* table() const { return std::get_if<Table>(&held_); }
-  bool is_null() const { return std::holds_alternative<std::monostate>(held_); }
+  const std::string* text() const;
+  const List* list() const;
+  const Table* table() const;
+  bool is_null() const;
   // "null", "true or false", "a number", "a text", "a list", "a table"
   std::string_view type_name() const;
 
@@ -83,6 +88,12 @@ class Value {
   bool operator==(const Value& other) const;
 
  private:
+  struct Whole {
+    int64_t number;
+  };
+  explicit Value(Whole whole);
+
+  // Everything that touches it is in value.cpp: an entry is no complete type before the end of this header.
   std::variant<std::monostate, bool, int64_t, double, std::string, List, Table> held_;
 };
 
@@ -91,6 +102,11 @@ struct Value::Entry {
   Value value;
   bool operator==(const Entry& other) const = default;
 };
+
+template <typename Range>
+Value Value::list_of(const Range& range) {
+  return List(std::begin(range), std::end(range));
+}
 
 // One value and nothing after it. Throws ValueError with what is wrong and where.
 Value parse_json(std::string_view text);
