@@ -39,6 +39,11 @@ std::string cell_name(const StudyDefinition& study, size_t row, size_t column, i
   return seed == 0 ? name : fmt::format("{}-seed{}", name, seed);
 }
 
+std::string cell_words(const StudyDefinition& study, size_t row, size_t column) {
+  const auto& words = study.rows.at(row).words;
+  return study.columns.size() > 1 ? words + " " + study.columns.at(column).words : words;
+}
+
 std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& scale, int64_t seeds,
                                 const Settings& given) {
   std::vector<StudyCell> out;
@@ -47,7 +52,7 @@ std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& 
       for (size_t column = 0; column < study.columns.size(); ++column) {
         StudyCell cell{cell_name(study, row, column, seed), row, column, seed, settings_of(study, scale, row, column)};
         lay_over(cell.settings, given);
-        cell.settings["seed"] = std::to_string(seed);
+        cell.settings["seed"] = std::to_string(scale.first_seed + seed);
         if (!cell.settings.contains("data")) {
           throw Error("study",
                       fmt::format("{} at scale {} needs --data {}; --data random tries it on generated images",

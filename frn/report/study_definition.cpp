@@ -42,6 +42,14 @@ class Reader {
     return node->value_or(0.0);
   }
 
+  int64_t whole_number(const char* key, int64_t least, int64_t otherwise) {
+    const auto* node = take(key, false);
+    if (node == nullptr) return otherwise;
+    const auto value = node->value<int64_t>();
+    if (!node->is_integer() || *value < least) fail(fmt::format("{} must be a whole number from {}", key, least));
+    return *value;
+  }
+
   Texts texts(const char* key) {
     Texts out;
     const auto* node = take(key, false);
@@ -122,10 +130,11 @@ bool is_name(const std::string& text) {
   });
 }
 
-std::vector<StudyLine> read_lines(Reader& from, const char* key) {
+// `words` is the key of what sentences call the line.
+std::vector<StudyLine> read_lines(Reader& from, const char* key, const char* words) {
   std::vector<StudyLine> out;
   from.each(key, [&](Reader& line) {
-    StudyLine read{line.text("name", true), line.text("title"), {}};
+    StudyLine read{line.text("name", true), line.text("title"), line.text(words), {}};
     if (!is_name(read.name)) line.fail("name must be letters, digits, '-', '_' or '.', for it names a folder");
     if (read.title.empty()) read.title = read.name;
     read.settings = line.rest();
@@ -199,6 +208,10 @@ void read_scales(Reader& from, StudyDefinition& study) {
     scale.needs_data = table.text("needs_data");
     scale.random = table.text("random");
     scale.chance = table.number("chance");
+    scale.seeds = table.whole_number("seeds", 1, 1);
+    scale.first_seed = table.whole_number("first_seed", 0, 0);
+    scale.only_columns = table.texts("columns");
+    for (const auto& column : scale.only_columns) must_be_known(table, column, study.columns, "column");
     table.named("row", [&](const std::string& row, Reader& settings) {
       must_be_known(settings, row, study.rows, "row");
       scale.rows[row] = settings.rest();
@@ -206,6 +219,7 @@ void read_scales(Reader& from, StudyDefinition& study) {
     table.named("column", [&](const std::string& column, Reader& settings) {
       must_be_known(settings, column, study.columns, "column");
       if (auto title = settings.text("title"); !title.empty()) scale.titles[column] = std::move(title);
+      if (auto words = settings.text("phrase"); !words.empty()) scale.words[column] = std::move(words);
       scale.columns[column] = settings.rest();
     });
     table.named("cell", [&](const std::string& cell, Reader& settings) {
@@ -262,6 +276,15 @@ void read_figures(Reader& from, StudyDefinition& study) {
   });
 }
 
+void add_words(StudyDefinition& study) {
+  for (auto& row : study.rows) {
+    if (row.words.empty()) row.words = row.title;
+  }
+  for (auto& column : study.columns) {
+    if (column.words.empty() && !column.title.empty()) column.words = "(" + column.title + ")";
+  }
+}
+
 StudyDefinition read_study(const toml::table& table, const std::string& name, const std::string& source) {
   Reader reader(table, source);
   StudyDefinition study;
@@ -269,16 +292,18 @@ StudyDefinition read_study(const toml::table& table, const std::string& name, co
   study.title = reader.text("title", true);
   study.place = reader.text("place");
   study.about = reader.text("about");
+  study.column_title = reader.text("column_title");
   study.reference = reader.text("reference");
   reader.each("metric", [&](Reader& metric) {
     study.metrics.push_back({metric.text("key", true), metric.text("title", true)});
     metric.done();
   });
   if (study.metrics.empty()) study.metrics = {{"precision_at_1", "P@1"}, {"recall_at_5", "R@5"}};
-  study.rows = read_lines(reader, "row");
-  study.columns = read_lines(reader, "column");
+  study.rows = read_lines(reader, "row", "short");
+  study.columns = read_lines(reader, "column", "phrase");
   if (study.rows.empty()) reader.fail("a study needs at least one [[row]]");
-  if (study.columns.empty()) study.columns = {{"all", "", {}}};
+  if (study.columns.empty()) study.columns = {{"all", "", "", {}}};
+  add_words(study);
   if (!study.reference.empty()) must_be_known(reader, study.reference, study.rows, "row");
   read_published(reader, study);
   read_scales(reader, study);

@@ -27,6 +27,7 @@ void StudyFolder::write(const std::string& text, const StudyRecord& now) const {
     auto before = read_record();
     study.seeds = std::max(study.seeds, before.seeds);
     study.asked.merge(before.asked);
+    study.same_as.merge(before.same_as);
   }
   std::error_code error;
   std::filesystem::create_directories(path / "cells", error);
@@ -37,6 +38,7 @@ void StudyFolder::write(const std::string& text, const StudyRecord& now) const {
   for (const auto& [key, value] : study.given) out["given"][key] = value;
   out["provenance"] = Json::object();
   for (const auto& [key, value] : study.provenance) out["provenance"][key] = value;
+  if (!study.same_as.empty()) out["same_as"] = study.same_as;
   write_whole_file(definition(), text, "study");
   write_whole_file(record(), out.dump(2) + "\n", "study");
 }
@@ -52,6 +54,7 @@ StudyRecord StudyFolder::read_record() const {
     out.scale = in.at("scale").get<std::string>();
     out.seeds = in.at("seeds").get<int64_t>();
     if (in.contains("asked")) out.asked = in.at("asked").get<std::set<std::string>>();
+    if (in.contains("same_as")) out.same_as = in.at("same_as").get<std::map<std::string, std::string>>();
     for (const auto& [key, value] : in.at("given").items()) out.given[key] = value.get<std::string>();
     for (const auto& [key, value] : in.at("provenance").items()) {
       out.provenance.emplace_back(key, value.get<std::string>());

@@ -63,6 +63,13 @@ CellState state_of(const json& metrics, const CellResult& result) {
   return stopped ? CellState::kStopped : CellState::kUnfinished;
 }
 
+// The cell whose training the cell is by construction, when that was begun and the cell has no folder of its own.
+std::string training_of(const StudyFolder& folder, const StudyRecord& record, const std::string& cell) {
+  const auto found = record.same_as.find(cell);
+  if (found == record.same_as.end() || folder.has_cell(cell) || !folder.has_cell(found->second)) return "";
+  return found->second;
+}
+
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += value;
@@ -89,10 +96,12 @@ std::string state_text(const CellResult& result) {
   return "";
 }
 
-CellResult read_cell(const StudyFolder& folder, const StudyCell& cell) {
+CellResult read_cell(const StudyFolder& folder, const StudyCell& cell, const std::string& same_as) {
   CellResult result;
   result.cell = cell;
-  const auto path = folder.cell(cell.name);
+  result.same_as = same_as;
+  const auto& name = result.trained_as();
+  const auto path = folder.cell(name);
   const auto metrics = read_json(path / "metrics.json");
   if (metrics.is_object()) {
     read_metrics(metrics, result);
@@ -100,10 +109,11 @@ CellResult read_cell(const StudyFolder& folder, const StudyCell& cell) {
   } else if (std::filesystem::exists(path / "config.toml")) {
     result.state = CellState::kUnfinished;
   }
-  if (std::filesystem::exists(folder.failure(cell.name)) && result.state != CellState::kFinished) {
+  if (std::filesystem::exists(folder.failure(name)) && result.state != CellState::kFinished) {
     result.state = CellState::kFailed;
-    result.message = first_line(folder.failure(cell.name));
+    result.message = first_line(folder.failure(name));
   }
+  if (!same_as.empty()) result.seconds = 0;  // times add up to what was spent
   return result;
 }
 
@@ -120,17 +130,21 @@ size_t StudyResults::count(CellState state) const {
       std::count_if(cells.begin(), cells.end(), [&](const CellResult& cell) { return cell.state == state; }));
 }
 
+size_t StudyResults::count_same() const {
+  return static_cast<size_t>(
+      std::count_if(cells.begin(), cells.end(), [](const CellResult& cell) { return !cell.same_as.empty(); }));
+}
+
 StudyResults read_results(const StudyFolder& folder) {
-  StudyResults out{folder.read_definition(), folder.read_record(), {}};
+  auto record = folder.read_record();
+  StudyResults out{at_scale(folder.read_definition(), record.scale), std::move(record), {}};
   const auto& scale = out.study.scale(out.record.scale);
-  for (auto& column : out.study.columns) {
-    const auto other = scale.titles.find(column.name);
-    if (other != scale.titles.end()) column.title += " / " + other->second;
-  }
   for (const auto& cell : cells_of(out.study, scale, out.record.seeds, out.record.given)) {
+    const auto same_as = training_of(folder, out.record, cell.name);
     // Every cell of the table counts, run or not; further seeds of it only when they were asked for.
     const bool counts = cell.seed == 0 || out.record.asked.contains(cell.name);
-    if (counts || std::filesystem::exists(folder.cell(cell.name))) out.cells.push_back(read_cell(folder, cell));
+    if (!counts && same_as.empty() && !folder.has_cell(cell.name)) continue;
+    out.cells.push_back(read_cell(folder, cell, same_as));
   }
   return out;
 }
@@ -152,6 +166,8 @@ CellSummary summarise(const StudyResults& results, const std::string& metric, si
   CellSummary out;
   for (const auto* result : results.at(row, column)) {
     ++out.seeds;
+    out.trained_as.push_back(result->trained_as());
+    out.same_as_another = !result->same_as.empty() && (out.seeds == 1 || out.same_as_another);
     const auto value = result->percent.find(metric);
     if (result->state == CellState::kDiverged)
       ++out.diverged;
