@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -13,9 +14,11 @@
 #include "frn/cli/study_library.h"
 #include "frn/cli/study_plan.h"
 #include "frn/cli/study_runner.h"
+#include "frn/cli/study_twins.h"
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/report/study_report.h"
+#include "frn/report/study_terminal.h"
 
 namespace frn::cli {
 namespace {
@@ -32,13 +35,14 @@ struct Options {
   std::string data;
   std::vector<std::string> only{"*"};
   std::vector<std::string> set;
-  int64_t seeds = 1;
+  int64_t seeds = 0;
   int64_t jobs = 0;
   int64_t threads = -1;
   int64_t max_steps = 0;
   bool list = false;
   bool dry_run = false;
   bool report_only = false;
+  bool all_cells = false;
 };
 
 void print_list() {
@@ -99,6 +103,20 @@ std::vector<StudyCell> chosen(const StudyDefinition& study, std::vector<StudyCel
   return cells;
 }
 
+// The cells to train for those that were chosen: a cell that is the same training as another is represented by it.
+std::vector<StudyCell> to_train(const std::vector<StudyCell>& all, const std::vector<StudyCell>& wanted,
+                                const std::map<std::string, std::string>& same_as) {
+  std::set<std::string> names;
+  for (const auto& cell : wanted) {
+    const auto found = same_as.find(cell.name);
+    names.insert(found == same_as.end() ? cell.name : found->second);
+  }
+  std::vector<StudyCell> out;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(out),
+               [&](const auto& cell) { return names.contains(cell.name); });
+  return out;
+}
+
 int64_t jobs_of(const Options& options, const std::vector<PlannedCell>& plan) {
   if (options.jobs > 0) return options.jobs;
   const int64_t processors = std::max(1U, std::thread::hardware_concurrency());
@@ -107,10 +125,13 @@ int64_t jobs_of(const Options& options, const std::vector<PlannedCell>& plan) {
 }
 
 void print_report(const StudyFolder& folder) {
-  const auto written = report::study_report(folder);
-  fmt::print("\n{}", report::table_text(folder));
-  fmt::print("\n");
-  for (const auto& path : written) fmt::print("wrote {}\n", path.string());
+  auto written = report::study_report(folder);
+  fmt::print("\n{}\n", report::terminal_text(folder));
+  const auto page = written.back();
+  written.pop_back();
+  std::string names;
+  for (const auto& path : written) names += (names.empty() ? "" : ", ") + path.filename().string();
+  fmt::print("wrote {} in {}\nreport: {}\n", names, folder.path.string(), page.string());
 }
 
 void refuse_another_study(const StudyFolder& folder, const StudyText& text, const Options& options) {
@@ -121,15 +142,47 @@ void refuse_another_study(const StudyFolder& folder, const StudyText& text, cons
                                    before.scale));
 }
 
-void train_and_report(const Options& options, const StudyText& text, const StudyFolder& folder, const Settings& given,
-                      const std::vector<PlannedCell>& plan) {
+// What a call of the command is about.
+struct Task {
+  StudyText text;
+  StudyDefinition study;
+  StudyFolder folder;
+  Settings given;
+  int64_t seeds = 1;
+  std::vector<StudyCell> wanted;               // that --only chose
+  std::map<std::string, std::string> same_as;  // of all cells
+  std::vector<PlannedCell> plan;               // what is trained for them
+};
+
+Task task_of(const Options& options, const StudyText& text, const StudyDefinition& study, const StudyFolder& folder) {
+  const auto& scale = study.scale(options.scale);
+  Task task{text, study, folder, given_settings(options, study), options.seeds > 0 ? options.seeds : scale.seeds,
+            {},   {},    {}};
+  const auto all = cells_of(study, scale, task.seeds, task.given);
+  task.wanted = chosen(study, all, options.only);
+  if (!options.all_cells) task.same_as = same_trainings(folder, all);
+  task.plan = plan_cells(to_train(all, task.wanted, task.same_as));
+  return task;
+}
+
+// Those of the cells that were chosen.
+std::map<std::string, std::string> same_of_wanted(const Task& task) {
+  std::map<std::string, std::string> out;
+  for (const auto& cell : task.wanted) {
+    if (const auto found = task.same_as.find(cell.name); found != task.same_as.end()) out.insert(*found);
+  }
+  return out;
+}
+
+void train_and_report(const Options& options, const Task& task) {
+  const auto& [text, study, folder, given, seeds, wanted, same_as, plan] = task;
   refuse_another_study(folder, text, options);
   std::set<std::string> asked;
-  for (const auto& cell : plan) asked.insert(cell.cell.name);
-  folder.write(text.text, {text.name, options.scale, options.seeds, asked, given, provenance()});
+  for (const auto& cell : wanted) asked.insert(cell.name);
+  folder.write(text.text, {text.name, options.scale, seeds, asked, given, provenance(), same_as});
   const int64_t jobs = jobs_of(options, plan);
-  fmt::print("{} at scale {}: {} cells, {} at a time, in {}\n", text.name, options.scale, plan.size(), jobs,
-             folder.path.string());
+  fmt::print("{} at scale {}: {} trainings for {} cells, {} at a time, in {}\n", text.name, options.scale, plan.size(),
+             wanted.size(), jobs, folder.path.string());
   std::vector<StudyJob> work;
   for (const auto& cell : plan) work.push_back({cell.cell, cell.steps_to_go(), cell.work()});
   const auto outcome = run_cells(folder, work, jobs);
@@ -155,15 +208,13 @@ void run(const Options& options) {
     for (const auto& path : draw_epsilon(text, folder)) fmt::print("wrote {}\n", path.string());
     return;
   }
-  const auto study = report::parse_study(text.text, text.name, text.source);
   const StudyFolder folder{options.out.empty() ? fmt::format("studies-out/{}-{}", text.name, options.scale)
                                                : options.out};
   if (options.report_only) return print_report(folder);
-  const auto given = given_settings(options, study);
-  const auto cells = chosen(study, cells_of(study, study.scale(options.scale), options.seeds, given), options.only);
-  const auto plan = plan_cells(cells);
-  if (options.dry_run) return print_plan(study, plan, jobs_of(options, plan));
-  train_and_report(options, text, folder, given, plan);
+  const auto study = report::at_scale(report::parse_study(text.text, text.name, text.source), options.scale);
+  const auto task = task_of(options, text, study, folder);
+  if (options.dry_run) return print_plan(study, task.plan, jobs_of(options, task.plan), same_of_wanted(task));
+  train_and_report(options, task);
 }
 
 }  // namespace
@@ -178,7 +229,7 @@ Command study_command() {
                       {.name = "--list", .to = &options->list, .help = "List the studies"},
                       {.name = "--scale",
                        .to = &options->scale,
-                       .help = "How much to train: smoke (a minute or two), desk (hours) or paper"},
+                       .help = "How much to train: smoke (minutes), desk (hours) or paper"},
                       {.name = "--out",
                        .to = &options->out,
                        .help = "Folder for the results",
@@ -192,6 +243,7 @@ Command study_command() {
                       {.name = "--seeds",
                        .to = &options->seeds,
                        .help = "Number of times to train every cell, each with another seed",
+                       .default_text = "the scale's own",
                        .range = Range{1, 1000}},
                       {.name = "--jobs",
                        .to = &options->jobs,
@@ -218,6 +270,9 @@ Command study_command() {
                        .to = &options->set,
                        .help = "Settings of frn train for every cell, such as lr_base=0.2",
                        .value = "KEY=VALUE..."},
+                      {.name = "--all-cells",
+                       .to = &options->all_cells,
+                       .help = "Train also cells that are the same training as another by construction"},
                       {.name = "--dry-run",
                        .to = &options->dry_run,
                        .help = "Print the cells with their steps, memory and time, and train nothing",
@@ -229,7 +284,7 @@ Command study_command() {
           .run = [options](const Given&) { run(*options); },
           .ending = R"(Examples:
   frn study --list
-  frn study table2                           smoke scale: a minute or two
+  frn study table2                           smoke scale: some minutes
   frn study table2 --scale desk --dry-run    what it would take
   frn study table2 --scale desk --seeds 3    run again to continue after a stop)"};
 }

@@ -14,13 +14,6 @@
 namespace frn::cli {
 namespace {
 
-train::TrainConfig config_of(const report::StudyCell& cell) {
-  train::TrainConfig config;
-  train::read_toml_text(config, report::to_toml(cell.settings), "settings");
-  train::check(config);
-  return config;
-}
-
 struct DataFacts {
   int64_t samples = 0, classes = 0, channels = 0, image_size = 0;
 };
@@ -74,13 +67,6 @@ std::string time_text(double seconds) {
   return seconds < 2 * kDay ? clock_text(seconds) : fmt::format("{:.0f} days", seconds / kDay);
 }
 
-// What is in the network at a time.
-int64_t images_at_once(const train::TrainConfig& config) {
-  const int64_t micro_batch = config.batch_per_device * config.devices;
-  if (config.images_at_once == 0) return micro_batch;
-  return std::min(micro_batch, config.images_at_once / config.batch_per_device * config.batch_per_device);
-}
-
 struct Estimate {
   double seconds = 0, bytes = 0;
 };
@@ -97,6 +83,19 @@ Estimate estimate(const PlannedCell& cell, const MeasuredStep& measured) {
 }
 
 }  // namespace
+
+train::TrainConfig config_of(const report::StudyCell& cell) {
+  train::TrainConfig config;
+  train::read_toml_text(config, report::to_toml(cell.settings), "settings");
+  train::check(config);
+  return config;
+}
+
+int64_t images_at_once(const train::TrainConfig& config) {
+  const int64_t micro_batch = config.batch_per_device * config.devices;
+  if (config.images_at_once == 0) return micro_batch;
+  return std::min(micro_batch, config.images_at_once / config.batch_per_device * config.batch_per_device);
+}
 
 int64_t PlannedCell::steps_to_go() const { return config.max_steps > 0 ? std::min(config.max_steps, steps) : steps; }
 
@@ -117,7 +116,8 @@ std::vector<PlannedCell> plan_cells(const std::vector<report::StudyCell>& cells)
   return out;
 }
 
-void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, int64_t jobs) {
+void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, int64_t jobs,
+                const std::map<std::string, std::string>& same_as) {
   size_t cell_width = 4;
   size_t norm_width = 4;
   for (const auto& cell : plan) {
@@ -130,7 +130,7 @@ void print_plan(const report::StudyDefinition& study, const std::vector<PlannedC
     fmt::print("\n");
     std::fflush(stdout);
   };
-  fmt::print("{}: {} cells\n\n", study.name, plan.size());
+  fmt::print("{}: {} trainings for {} cells\n\n", study.name, plan.size(), plan.size() + same_as.size());
   print_line("cell", "model", "norm", "lr_peak", "images/step", "steps", "memory", "time");
   std::map<std::tuple<std::string, int64_t, int64_t>, MeasuredStep> measured;
   double seconds = 0;
@@ -144,6 +144,9 @@ void print_plan(const report::StudyDefinition& study, const std::vector<PlannedC
     print_line(cell.cell.name, cell.config.model, cell.config.norm, fmt::format("{:.3g}", cell.config.lr_peak()),
                fmt::format("{} x {}", cell.config.batch_per_device, cell.config.devices), cell.steps_to_go(),
                size_text(cost.bytes), time_text(cost.seconds));
+  }
+  for (const auto& [cell, trained] : same_as) {
+    fmt::print("{:<{}}  is the same training as {} by construction\n", cell, cell_width, trained);
   }
   fmt::print(
       "\nabout {} with {} at a time, and up to {} of memory, on this machine as it is now.\n"

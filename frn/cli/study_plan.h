@@ -1,7 +1,10 @@
 // What a study will take: steps, memory and time of every cell, before hours are spent.
 #pragma once
 
-#include "frn/cli/study_library.h"
+#include <map>
+#include <string>
+#include <vector>
+
 #include "frn/report/study_cells.h"
 #include "frn/train/config.h"
 
@@ -24,7 +27,14 @@ struct PlannedCell {
 // cannot be trained.
 std::vector<PlannedCell> plan_cells(const std::vector<report::StudyCell>& cells);
 
-// Measures a step of each network and prints the table.
-void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, int64_t jobs);
+// The settings of a cell as frn train reads them. Throws frn::Error for those that cannot be.
+train::TrainConfig config_of(const report::StudyCell& cell);
+
+// How many images are in the network at a time.
+int64_t images_at_once(const train::TrainConfig& config);
+
+// Measures a step of each network and prints the table. `same_as` are cells that are another's training.
+void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, int64_t jobs,
+                const std::map<std::string, std::string>& same_as);
 
 }  // namespace frn::cli

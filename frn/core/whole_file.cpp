@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "frn/core/error.h"
@@ -63,6 +65,11 @@ void WholeFile::sync_folder() const {
   if (descriptor < 0) return;
   fsync(descriptor);
   close(descriptor);
+}
+
+std::string contents_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void write_whole_file(const std::filesystem::path& path, std::string_view text, std::string_view operation) {

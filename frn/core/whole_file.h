@@ -35,6 +35,9 @@ class WholeFile {
   bool in_place_ = false;
 };
 
+// Everything in the file; empty when it cannot be read.
+std::string contents_of(const std::filesystem::path& path);
+
 void write_whole_file(const std::filesystem::path& path, std::string_view text, std::string_view operation);
 
 }  // namespace frn

@@ -63,14 +63,93 @@ double round_step(double least) {
   return 10 * power;
 }
 
-// The same curves once more, small, over the chart.
-std::string inset_of(const Inset& inset, const std::string& plot) {
+// The same curves once more, small, over the chart; on the side where curves that fall are still above it.
+std::string inset_of(const LineChart& chart, const std::string& plot) {
+  const auto& inset = *chart.inset;
+  const auto x_range = chart.x_falls ? std::pair(inset.x_high, inset.x_low) : std::pair(inset.x_low, inset.x_high);
   return fmt::format(
-      "set origin 0.42,0.2\nset size 0.5,0.42\nunset key\nunset title\nunset xlabel\nunset ylabel\n"
-      "set object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#ffffff' fillstyle solid noborder\n"
-      "set xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\nset border 15\nset tics font ',11'\n"
-      "set ytics {:.9g}\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\n{}unset multiplot\n",
-      inset.x_low, inset.x_high, inset.y_low, inset.y_high, round_step((inset.y_high - inset.y_low) / 3), plot);
+      "set origin {},0.22\nset size 0.5,0.42\nunset key\nunset title\nunset xlabel\nunset ylabel\nunset label\n"
+      "unset arrow\nset object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#ffffff' fillstyle solid "
+      "noborder\nset xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\nset border 15\nset tics font ',11'\n"
+      "set ytics {:.9g}\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\nset tmargin 0.5\nset bmargin 1.5\n"
+      "{}unset multiplot\n",
+      chart.x_falls ? 0.13 : 0.42, x_range.first, x_range.second, inset.y_low, inset.y_high,
+      round_step((inset.y_high - inset.y_low) / 3), plot);
+}
+
+// Colours that stay apart for colour-blind readers (Okabe and Ito). A page gives them its own shades.
+const char* colour_of(size_t curve) {
+  static constexpr std::array kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
+  return kColours[curve % kColours.size()];
+}
+
+// Where the curves' titles stand on the right: at their last points, moved apart as far as letters are high.
+std::vector<double> label_heights(const LineChart& chart, double low, double high) {
+  constexpr double kLetters = 20;       // pixels from one title to the next
+  constexpr double kShareOfPlot = 0.8;  // of the height of the picture
+  const double step = kLetters * (high - low) / (kShareOfPlot * chart.height);
+  std::vector<double> out(chart.curves.size(), NAN);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < out.size(); ++i) {
+    for (const double y : chart.curves[i].y) out[i] = std::isfinite(y) ? y : out[i];
+    if (std::isfinite(out[i])) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out[a] > out[b]; });
+  for (size_t i = 1; i < order.size(); ++i) out[order[i]] = std::min(out[order[i]], out[order[i - 1]] - step);
+  double floor = low;
+  for (size_t i = order.size(); i-- > 0; floor = out[order[i]] + step) out[order[i]] = std::max(out[order[i]], floor);
+  return out;
+}
+
+std::string titles_at_ends(const LineChart& chart) {
+  double low = chart.y_min.value_or(INFINITY);
+  double high = chart.y_max.value_or(-INFINITY);
+  size_t longest = 0;
+  for (const auto& curve : chart.curves) {
+    longest = std::max(longest, curve.title.size());
+    for (const double y : curve.y) {
+      if (!std::isfinite(y)) continue;
+      low = std::min(low, y);
+      high = std::max(high, y);
+    }
+  }
+  std::string s = fmt::format("unset key\nset rmargin {}\n", longest + 2);
+  const auto heights = label_heights(chart, low, high);
+  for (size_t i = 0; i < heights.size(); ++i) {
+    if (!std::isfinite(heights[i])) continue;
+    s += fmt::format("set label {} at graph 1.02, first {:.9g} left noenhanced textcolor rgb '{}'\n",
+                     quoted(chart.curves[i].title), heights[i], colour_of(i));
+  }
+  return s;
+}
+
+std::string legend_of(const LineChart& chart) {
+  switch (chart.legend) {
+    case Legend::kAtEnds:
+      return titles_at_ends(chart);
+    case Legend::kAbove:
+      return "set key outside top left horizontal Left reverse samplen 2 noenhanced\n";
+    case Legend::kRight:
+      break;
+  }
+  return "set key outside right center noenhanced\n";
+}
+
+std::string level_of(const Level& level) {
+  return fmt::format(
+      "set arrow from graph 0, first {0:.9g} to graph 1, first {0:.9g} nohead dashtype 2 linecolor rgb '#888888' back\n"
+      "set label {1} at graph 0.99, first {0:.9g} right offset 0,0.5 noenhanced font ',11' textcolor rgb '#888888'\n",
+      level.y, quoted(level.title));
+}
+
+std::string x_axis_of(const LineChart& chart) {
+  if (chart.x_ticks.empty()) return "set xrange " + range_of(chart, &Curve::x, std::nullopt, std::nullopt) + "\n";
+  constexpr double kRoom = 1.12;  // for bars and dots at both ends
+  const auto [least, most] = std::minmax_element(chart.x_ticks.begin(), chart.x_ticks.end());
+  const double low = *least / kRoom;
+  const double high = *most * kRoom;
+  return fmt::format("set logscale x 2\nset xtics ({})\nset xrange [{:.9g}:{:.9g}]\n", list_of(chart.x_ticks),
+                     chart.x_falls ? high : low, chart.x_falls ? low : high);
 }
 
 std::string settings_of(const LineChart& chart, const std::filesystem::path& svg) {
@@ -80,34 +159,48 @@ std::string settings_of(const LineChart& chart, const std::filesystem::path& svg
   if (!chart.title.empty()) s += "set title " + quoted(chart.title) + " noenhanced\n";
   s += "set xlabel " + quoted(chart.x_label) + " noenhanced\n";
   s += "set ylabel " + quoted(chart.y_label) + " noenhanced\n";
-  s += "set xrange " + range_of(chart, &Curve::x, std::nullopt, std::nullopt) + "\n";
+  s += x_axis_of(chart);
   s += "set yrange " + range_of(chart, &Curve::y, chart.y_min, chart.y_max) + "\n";
   if (chart.y_log) s += "set logscale y\nset format y '%g'\n";
-  if (!chart.x_ticks.empty()) s += "set logscale x 2\nset xtics (" + list_of(chart.x_ticks) + ")\n";
-  const bool above = chart.legend == Legend::kAbove;
-  s += fmt::format("set key {} noenhanced\n",
-                   above ? "outside top left horizontal Left reverse samplen 2" : "outside right center");
+  s += legend_of(chart);
+  if (chart.level) s += level_of(*chart.level);
   return s + "set grid linecolor rgb '#dddddd'\nset border 3\nset tics nomirror\n";
 }
 
-std::string script_of(const LineChart& chart, const std::filesystem::path& svg) {
-  // Colours that stay apart for colour-blind readers (Okabe and Ito).
-  static constexpr std::array kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
-  std::string data;
-  std::string plot;
-  for (size_t i = 0; i < chart.curves.size(); ++i) {
-    const auto& curve = chart.curves[i];
-    data += fmt::format("$curve{} << EOD\n", i);
-    for (size_t j = 0; j < curve.x.size(); ++j) data += number(curve.x[j]) + " " + number(curve.y[j]) + "\n";
-    data += "EOD\n";
-    // `using` asks for numbers, which makes NaN a gap.
-    plot += fmt::format("{}$curve{} using 1:2 with {} linewidth 2 linecolor rgb '{}' title {}", i == 0 ? "" : ", ", i,
-                        curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines", kColours[i % kColours.size()],
-                        quoted(curve.title));
+std::string data_of(const Curve& curve) {
+  std::string out;
+  for (size_t i = 0; i < curve.x.size(); ++i) {
+    const double spread = i < curve.spread.size() ? curve.spread[i] : NAN;
+    out += number(curve.x[i]) + " " + number(curve.y[i]) + " " + number(spread) + "\n";
   }
-  plot = "plot " + plot + "\n";
+  return out;
+}
+
+// `using` asks for numbers, which makes NaN a gap.
+std::string plot_of(const Curve& curve, size_t number) {
+  auto out = fmt::format("$curve{} using 1:2 with {} linewidth 2 linecolor rgb '{}' title {}", number,
+                         curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines", colour_of(number),
+                         quoted(curve.title));
+  const auto has_bar = [](double spread) { return std::isfinite(spread); };
+  if (std::any_of(curve.spread.begin(), curve.spread.end(), has_bar)) {
+    out += fmt::format(
+        ", $curve{} using 1:2:3 with yerrorbars pointtype 0 linewidth 1.5 linecolor rgb '{}' "
+        "notitle",
+        number, colour_of(number));
+  }
+  return out;
+}
+
+std::string script_of(const LineChart& chart, const std::filesystem::path& svg) {
+  std::string data;
+  std::string plot = "plot ";
+  for (size_t i = 0; i < chart.curves.size(); ++i) {
+    data += fmt::format("$curve{} << EOD\n{}EOD\n", i, data_of(chart.curves[i]));
+    plot += (i == 0 ? "" : ", ") + plot_of(chart.curves[i], i);
+  }
+  plot += "\n";
   if (!chart.inset) return settings_of(chart, svg) + data + plot;
-  return settings_of(chart, svg) + data + "set multiplot\n" + plot + inset_of(*chart.inset, plot);
+  return settings_of(chart, svg) + data + "set multiplot\n" + plot + inset_of(chart, plot);
 }
 
 std::filesystem::path beside(const std::filesystem::path& path) {

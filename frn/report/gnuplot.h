@@ -14,14 +14,22 @@ struct Curve {
   std::string title;
   std::vector<double> x;
   std::vector<double> y;
-  bool marked = false;  // a dot at every point, for few of them
+  bool marked = false;              // a dot at every point, for few of them
+  std::vector<double> spread = {};  // half the length of a bar at every point; empty: none, not finite: none there
 };
 
-enum class Legend : uint8_t { kRight, kAbove };  // beside the chart, or in a line over it: for narrow places
+// Beside the chart, in a line over it (for narrow places), or each title where its curve ends on the right.
+enum class Legend : uint8_t { kRight, kAbove, kAtEnds };
 
-// A part of the chart, enlarged, in its lower right.
+// A part of the chart, enlarged, in its lower half.
 struct Inset {
   double x_low = 0, x_high = 0, y_low = 0, y_high = 0;
+};
+
+// A dashed line across the chart with its name: what guessing would give.
+struct Level {
+  double y = 0;
+  std::string title;
 };
 
 struct LineChart {
@@ -33,7 +41,9 @@ struct LineChart {
   std::optional<double> y_max = std::nullopt;
   bool y_log = false;
   std::vector<double> x_ticks = {};  // on a logarithmic axis of base 2, as batch sizes are; empty: linear
+  bool x_falls = false;              // the largest x on the left
   std::optional<Inset> inset = std::nullopt;
+  std::optional<Level> level = std::nullopt;
   Legend legend = Legend::kRight;
   int width = 720;  // in pixels, to which the size of the letters relates
   int height = 480;

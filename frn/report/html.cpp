@@ -10,10 +10,12 @@ namespace {
 // One column on a phone, two on a laptop. Colours follow the reader's choice of light or dark.
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --ink: #1c1e21; --soft: #5c636b; --line: #dde1e5; --paper: #fff; --bar: #d5e6f3;
-  --good: #1a7f4b; --bad: #b3261e; --open: #8a6100; }
+  --good: #1a7f4b; --bad: #b3261e; --open: #8a6100;
+  --hue-0: #0072b2; --hue-1: #c24f00; --hue-2: #00805d; --hue-3: #b0538a; --hue-4: #a87300; --hue-5: #2f8fc4; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e8ea; --soft: #a0a7ae; --line: #363b41; --paper: #16181b; --bar: #1f4560;
-    --good: #5fd39a; --bad: #ff8a80; --open: #e6b450; }
+    --good: #5fd39a; --bad: #ff8a80; --open: #e6b450;
+    --hue-0: #58b4ec; --hue-1: #ff9a5c; --hue-2: #3fd0a4; --hue-3: #ec9fca; --hue-4: #f2c14e; --hue-5: #9ad4f7; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 72rem; padding: 2rem 1.25rem; color: var(--ink); background: var(--paper);
@@ -37,9 +39,8 @@ tr.inner td { padding-bottom: 0; border-bottom: 0; }
 .bad { color: var(--bad); }
 .open { color: var(--open); }
 ul.judged { margin: 0; padding: 0; list-style: none; }
-ul.judged li { padding: .6rem 0; border-bottom: 1px solid var(--line); }
-ul.judged strong { display: block; font-size: .88rem; }
-ul.judged small { display: block; color: var(--soft); font-size: .88rem; }
+ul.judged li { display: grid; grid-template-columns: 8rem 1fr; padding: .55rem 0; border-bottom: 1px solid var(--line); }
+ul.judged small { grid-column: 2; color: var(--soft); font-size: .88rem; }
 dl { margin: 0; columns: 20rem; column-gap: 2.5rem; font-size: .95rem; }
 dl div { display: flex; justify-content: space-between; gap: 1rem; padding: .3rem 0; break-inside: avoid;
   border-bottom: 1px solid var(--line); }
@@ -50,7 +51,8 @@ figure { margin: 0; }
 figure svg { display: block; width: 100%; height: auto; }
 figcaption { color: var(--soft); font-size: .9rem; }
 figure svg > g > rect { fill: none; }
-figure svg text, figure svg tspan { fill: var(--ink); font-family: inherit; }
+figure svg g[fill="black"] { fill: var(--ink); }
+figure svg text, figure svg tspan { font-family: inherit; }
 figure svg g { font-family: system-ui, sans-serif; }
 figure svg path[stroke="black"] { stroke: var(--soft); }
 figure svg path.gridline { stroke: var(--line); stroke-dasharray: none; }
@@ -60,9 +62,20 @@ footer { margin-top: 3rem; padding-top: .75rem; color: var(--soft); font-size: .
   table { font-size: .82rem; }
   th, td { padding-right: .5rem; }
   td.share { min-width: 7.5rem; }
+  ul.judged li { display: block; }
+  ul.judged strong, ul.judged small { display: block; }
   .wide th:first-child, .wide td:first-child { position: sticky; left: 0; background: var(--paper); }
 }
 )";
+
+// The colours of charts as gnuplot writes them, and the page's, which change with its scheme.
+constexpr std::pair<std::string_view, std::string_view> kColours[]{
+    {"rgb(  0, 114, 178)", "var(--hue-0)"}, {"rgb(213,  94,   0)", "var(--hue-1)"},
+    {"rgb(  0, 158, 115)", "var(--hue-2)"}, {"rgb(204, 121, 167)", "var(--hue-3)"},
+    {"rgb(230, 159,   0)", "var(--hue-4)"}, {"rgb( 86, 180, 233)", "var(--hue-5)"},
+    {"rgb(136, 136, 136)", "var(--soft)"},  {"rgb(221, 221, 221)", "var(--line)"},
+    {"rgb(255, 255, 255)", "var(--paper)"},
+};
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -127,8 +140,8 @@ std::string table(const Table& table) {
 std::string judgements(const std::vector<Judged>& entries) {
   std::string out = "<ul class=\"judged\">\n";
   for (const auto& entry : entries) {
-    out += fmt::format("<li><strong class=\"{}\">{}</strong> {}<small>{}</small></li>\n", escape(entry.tone),
-                       escape(entry.verdict), escape(entry.sentence), escape(entry.grounds));
+    out += fmt::format("<li><strong class=\"{}\">{}</strong> <span>{}</span><small>{}</small></li>\n",
+                       escape(entry.tone), escape(entry.verdict), escape(entry.sentence), escape(entry.grounds));
   }
   return out + "</ul>\n";
 }
@@ -148,6 +161,7 @@ std::string figure(std::string_view svg, std::string_view name, std::string_view
     replace_all(drawing, fmt::format("id={}", quote), fmt::format("id={}{}-", quote, escape(name)));
     replace_all(drawing, fmt::format("href={}#", quote), fmt::format("href={}#{}-", quote, escape(name)));
   }
+  for (const auto& [colour, ours] : kColours) replace_all(drawing, colour, ours);
   // gnuplot's own title would show as a hint under the mouse.
   const auto begin = drawing.find("<title>");
   const auto end = drawing.find("</title>");

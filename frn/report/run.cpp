@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
-#include <iterator>
 
 #include "frn/core/error.h"
 #include "frn/core/run_log.h"
 #include "frn/core/value.h"
+#include "frn/core/whole_file.h"
 
 namespace frn::report {
 namespace {
@@ -99,16 +98,11 @@ void flatten(const Value& value, const std::string& name, Properties& out) {
   for (const auto& [key, child] : *value.table()) flatten(child, prefix + key, out);
 }
 
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 Properties read_metrics(const std::filesystem::path& path) {
   Properties out;
   if (!std::filesystem::exists(path)) return out;
   try {
-    const auto metrics = parse_json(contents(path));
+    const auto metrics = parse_json(contents_of(path));
     metrics.as_table();
     flatten(metrics, "", out);
   } catch (const ValueError&) {
@@ -130,7 +124,7 @@ Properties read_config(const std::filesystem::path& path) {
   Properties out;
   if (!std::filesystem::exists(path)) return out;
   try {
-    const auto settings = parse_toml(contents(path));
+    const auto settings = parse_toml(contents_of(path));
     for (const auto& [key, value] : settings.as_table()) out.emplace_back(key, shown_setting(value));
   } catch (const ValueError& error) {
     throw Error(kOperation, path.string() + ": " + error.what());

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 
 #include "frn/core/error.h"
+#include "frn/core/whole_file.h"
 #include "frn/report/curves.h"
 #include "frn/report/html.h"
 #include "frn/report/run.h"
@@ -76,11 +75,6 @@ std::string results(const Run& run) {
   return html::section("Results", html::table(table));
 }
 
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::string layers(const Run& run) {
   html::Table table{{{"layer"}, {"scale", true}, {"clipped", true}}, {}};
   for (const auto& layer : run.layers) {
@@ -125,7 +119,7 @@ std::vector<std::filesystem::path> run_report(const std::filesystem::path& folde
   for (const auto& [file, caption, chart] : charts) {
     written.push_back(folder / (file + ".svg"));
     draw_svg(chart, written.back());
-    figures.push_back(html::figure(contents(written.back()), file, caption));
+    figures.push_back(html::figure(contents_of(written.back()), file, caption));
   }
   written.push_back(folder / "curves.csv");
   write_file(written.back(), csv_of(run));

@@ -1,11 +1,9 @@
 #include "frn/report/study_cells.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
-
-#include <sstream>
 
 #include "frn/core/error.h"
+#include "frn/core/value.h"
 
 namespace frn::report {
 namespace {
@@ -39,6 +37,11 @@ std::string cell_name(const StudyDefinition& study, size_t row, size_t column, i
   return seed == 0 ? name : fmt::format("{}-seed{}", name, seed);
 }
 
+std::string cell_words(const StudyDefinition& study, size_t row, size_t column) {
+  const auto& words = study.rows.at(row).words;
+  return study.columns.size() > 1 ? words + " " + study.columns.at(column).words : words;
+}
+
 std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& scale, int64_t seeds,
                                 const Settings& given) {
   std::vector<StudyCell> out;
@@ -47,7 +50,7 @@ std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& 
       for (size_t column = 0; column < study.columns.size(); ++column) {
         StudyCell cell{cell_name(study, row, column, seed), row, column, seed, settings_of(study, scale, row, column)};
         lay_over(cell.settings, given);
-        cell.settings["seed"] = std::to_string(seed);
+        cell.settings["seed"] = std::to_string(scale.first_seed + seed);
         if (!cell.settings.contains("data")) {
           throw Error("study",
                       fmt::format("{} at scale {} needs --data {}; --data random tries it on generated images",
@@ -69,14 +72,10 @@ std::string to_toml(const Settings& settings) {
 Settings read_settings(const std::string& text) {
   Settings out;
   try {
-    for (const auto& [key, node] : toml::parse(text)) {
-      std::ostringstream value;
-      value << toml::toml_formatter{node};
-      out[std::string(key.str())] = value.str();
-    }
-  } catch (const toml::parse_error& error) {
-    throw Error("study", fmt::format("settings of a cell: line {} is not TOML: {}", error.source().begin.line,
-                                     error.description()));
+    const auto table = parse_toml(text);
+    for (const auto& [key, value] : table.as_table()) out[key] = frn::to_toml(value);
+  } catch (const ValueError& error) {
+    throw Error("study", std::string("settings of a cell: ") + error.what());
   }
   return out;
 }
@@ -85,19 +84,15 @@ std::string plain_value(const Settings& settings, const std::string& key) {
   const auto found = settings.find(key);
   if (found == settings.end()) return "";
   try {
-    const auto table = toml::parse("v = " + found->second);
-    if (const auto text = table["v"].value<std::string>(); text && table["v"].is_string()) return *text;
-  } catch (const toml::parse_error&) {
+    const auto table = parse_toml("v = " + found->second);
+    if (table["v"].text() != nullptr) return *table["v"].text();
+  } catch (const ValueError&) {
     return found->second;
   }
   return found->second;
 }
 
-std::string quoted_value(const std::string& text) {
-  std::ostringstream out;
-  out << toml::toml_formatter{toml::value<std::string>(text)};
-  return out.str();
-}
+std::string quoted_value(const std::string& text) { return frn::to_toml(Value(text)); }
 
 bool matches(std::string_view name, std::string_view pattern) {
   if (pattern.empty()) return name.empty();

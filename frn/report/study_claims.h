@@ -1,28 +1,33 @@
 // The paper's claims against what was trained: which hold, which do not, and which the seeds cannot tell.
 //
 // The rule. A difference of two cells is decided by Welch's t-test over their seeds at 95 % (two-sided); that two are
-// close, by Student's over their differences seed by seed, over the seeds that both have. With one seed
-// of either there is no spread to go by: then only a difference counts that is above 5 points and above five times the
-// error which so few validation images leave. A cell that diverged is below one that was trained; one no better than
-// the scale's chance has not learned yet and decides nothing where it should be higher. A claim about many cells holds
-// when it does for all of them, and does not hold as soon as it fails for one.
+// close, by Student's over their differences seed by seed, over the seeds that both have. Cells that are one training
+// by construction are equal. With one seed of either there is no spread to go by: then only a difference counts that
+// is above 5 points and above five times the error which so few validation images leave. A cell that diverged is below
+// one that was trained; one no better than the scale's chance has not learned yet and decides nothing where it should
+// be higher. A claim about many cells holds when it does for all of them, and does not hold as soon as it fails for
+// one.
 #pragma once
 
 #include "frn/report/study_results.h"
 
 namespace frn::report {
 
-enum class Verdict : uint8_t { kHolds, kDoesNotHold, kNotDecided };
+enum class Verdict : uint8_t { kHolds, kDoesNotHold, kUndecided };
 
 struct JudgedClaim {
   const StudyClaim* claim;
-  Verdict verdict = Verdict::kNotDecided;
-  std::string reason;  // the comparison that decided it, or that is missing
+  Verdict verdict = Verdict::kUndecided;
+  std::string reason;  // a sentence without its full stop: the comparison that speaks most against the claim, or what
+                       // is missing
+  std::string brief;   // the same in a few words
 };
 
-std::string verdict_text(Verdict verdict);  // "holds", "does not hold", "not decided at this scale"
+std::string verdict_text(Verdict verdict);  // "holds", "does not hold", "undecided"
+// "4 hold, 1 does not, 2 are undecided".
+std::string verdict_count(const std::vector<JudgedClaim>& claims);
 
-// How far the mean of two sets of seeds are apart, and by how much they must be to count.
+// How far the means of two sets of seeds are apart, and by how much they must be to count.
 struct Difference {
   double points = 0;
   double margin = 0;  // |points| above it counts

@@ -1,55 +1,56 @@
 #include "frn/report/study_definition.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <functional>
-#include <sstream>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "frn/core/value.h"
 
 namespace frn::report {
 namespace {
 
 using Texts = std::vector<std::string>;
 
-std::string literal(const toml::node& node) {
-  std::ostringstream out;
-  out << toml::toml_formatter{node};
-  return out.str();
-}
-
 // Reads one table: every key is asked for once, and what is left over is an error (or a setting).
 class Reader {
  public:
-  Reader(const toml::table& table, std::string where) : table_(table), where_(std::move(where)) {}
+  Reader(const Value& table, std::string where) : table_(table), where_(std::move(where)) {}
 
   [[noreturn]] void fail(const std::string& what) const { throw Error("study", where_ + ": " + what); }
 
   std::string text(const char* key, bool needed = false) {
     const auto* node = take(key, needed);
     if (node == nullptr) return "";
-    if (!node->is_string()) fail(fmt::format("{} must be a text", key));
-    return node->value_or(std::string());
+    if (node->text() == nullptr) fail(fmt::format("{} must be a text", key));
+    return *node->text();
   }
 
   double number(const char* key) {
     const auto* node = take(key, false);
     if (node == nullptr) return 0;
-    if (!node->is_number()) fail(fmt::format("{} must be a number", key));
-    return node->value_or(0.0);
+    if (!node->number()) fail(fmt::format("{} must be a number", key));
+    return *node->number();
+  }
+
+  int64_t whole_number(const char* key, int64_t least, int64_t otherwise) {
+    const auto* node = take(key, false);
+    if (node == nullptr) return otherwise;
+    const auto* const value = node->whole();
+    if (value == nullptr || *value < least) fail(fmt::format("{} must be a whole number from {}", key, least));
+    return *value;
   }
 
   Texts texts(const char* key) {
     Texts out;
     const auto* node = take(key, false);
     if (node == nullptr) return out;
-    if (!node->is_array()) fail(fmt::format("{} must be a list of texts", key));
-    for (const auto& element : *node->as_array()) {
-      if (!element.is_string()) fail(fmt::format("{} must be a list of texts", key));
-      out.push_back(element.value_or(std::string()));
+    if (node->list() == nullptr) fail(fmt::format("{} must be a list of texts", key));
+    for (const auto& element : *node->list()) {
+      if (element.text() == nullptr) fail(fmt::format("{} must be a list of texts", key));
+      out.push_back(*element.text());
     }
     return out;
   }
@@ -58,12 +59,12 @@ class Reader {
   void each(const char* key, const std::function<void(Reader&)>& read) {
     const auto* node = take(key, false);
     if (node == nullptr) return;
-    if (!node->is_array()) fail(fmt::format("write [[{}]], a list of tables", key));
+    if (node->list() == nullptr) fail(fmt::format("write [[{}]], a list of tables", key));
     size_t number = 0;
-    for (const auto& element : *node->as_array()) {
+    for (const auto& element : *node->list()) {
       const auto where = fmt::format("{}: [[{}]] {}", where_, key, ++number);
-      if (!element.is_table()) throw Error("study", where + " must be a table");
-      Reader reader(*element.as_table(), where);
+      if (element.table() == nullptr) throw Error("study", where + " must be a table");
+      Reader reader(element, where);
       read(reader);
     }
   }
@@ -72,46 +73,44 @@ class Reader {
   void named(const char* key, const std::function<void(const std::string&, Reader&)>& read) {
     const auto* node = take(key, false);
     if (node == nullptr) return;
-    if (!node->is_table()) fail(fmt::format("{} must be a table", key));
-    for (const auto& [name, child] : *node->as_table()) {
-      const auto where = fmt::format("{}: [{}.{}]", where_, key, name.str());
-      if (!child.is_table()) throw Error("study", where + " must be a table");
-      Reader reader(*child.as_table(), where);
-      read(std::string(name.str()), reader);
+    if (node->table() == nullptr) fail(fmt::format("{} must be a table", key));
+    for (const auto& [name, child] : *node->table()) {
+      const auto where = fmt::format("{}: [{}.{}]", where_, key, name);
+      if (child.table() == nullptr) throw Error("study", where + " must be a table");
+      Reader reader(child, where);
+      read(name, reader);
     }
   }
 
   Settings rest() {
     Settings out;
-    for (const auto& [key, node] : table_) {
-      const std::string name(key.str());
+    for (const auto& [name, value] : table_.as_table()) {
       if (std::find(taken_.begin(), taken_.end(), name) != taken_.end()) continue;
-      if (node.is_table()) fail(fmt::format("a setting is no table, but {} is one", name));
-      out[name] = literal(node);
+      if (value.table() != nullptr) fail(fmt::format("a setting is no table, but {} is one", name));
+      out[name] = to_toml(value);
     }
     return out;
   }
 
   void done() const {
-    for (const auto& [key, node] : table_) {
-      const std::string name(key.str());
+    for (const auto& [name, value] : table_.as_table()) {
       if (std::find(taken_.begin(), taken_.end(), name) != taken_.end()) continue;
       const std::vector<std::string_view> known(taken_.begin(), taken_.end());
       fail(fmt::format("unknown key '{}'{}; known: {}", name, suggestion(name, known), join(known)));
     }
   }
 
-  const toml::table& table() const { return table_; }
+  const Value::Table& entries() const { return table_.as_table(); }
 
  private:
-  const toml::node* take(const char* key, bool needed) {
+  const Value* take(const char* key, bool needed) {
     taken_.emplace_back(key);
-    const auto* node = table_.get(key);
+    const auto* node = table_.find(key);
     if (node == nullptr && needed) fail(fmt::format("{} is missing", key));
     return node;
   }
 
-  const toml::table& table_;
+  const Value& table_;
   std::string where_;
   Texts taken_;
 };
@@ -122,10 +121,11 @@ bool is_name(const std::string& text) {
   });
 }
 
-std::vector<StudyLine> read_lines(Reader& from, const char* key) {
+// `words` is the key of what sentences call the line.
+std::vector<StudyLine> read_lines(Reader& from, const char* key, const char* words) {
   std::vector<StudyLine> out;
   from.each(key, [&](Reader& line) {
-    StudyLine read{line.text("name", true), line.text("title"), {}};
+    StudyLine read{line.text("name", true), line.text("title"), line.text(words), {}};
     if (!is_name(read.name)) line.fail("name must be letters, digits, '-', '_' or '.', for it names a folder");
     if (read.title.empty()) read.title = read.name;
     read.settings = line.rest();
@@ -161,14 +161,13 @@ void check_metric(const Reader& where, const StudyDefinition& study, const std::
   where.fail(fmt::format("no [[metric]] has the key '{}'", metric));
 }
 
-std::vector<PublishedValue> read_values(const Reader& from, const std::string& row, const toml::node& node,
-                                        size_t columns) {
+std::vector<PublishedValue> read_values(const Reader& from, const std::string& row, const Value& node, size_t columns) {
   std::vector<PublishedValue> out;
-  if (const auto* list = node.as_array()) {
+  if (const auto* list = node.list()) {
     for (const auto& value : *list) {
-      if (value.is_number())
-        out.push_back({value.value_or(0.0), false});
-      else if (value.value_or(std::string()) == "diverged")
+      if (value.number())
+        out.push_back({*value.number(), false});
+      else if (value == "diverged")
         out.push_back({0, true});
       else
         from.fail(row + " must be a list of numbers, or \"diverged\"");
@@ -183,10 +182,9 @@ std::vector<PublishedValue> read_values(const Reader& from, const std::string& r
 void read_published(Reader& from, StudyDefinition& study) {
   from.named("published", [&](const std::string& metric, Reader& values) {
     check_metric(values, study, metric);
-    for (const auto& [key, node] : values.table()) {
-      const std::string row(key.str());
+    for (const auto& [row, list] : values.entries()) {
       must_be_known(values, row, study.rows, "row");
-      study.published[metric][row] = read_values(values, row, node, study.columns.size());
+      study.published[metric][row] = read_values(values, row, list, study.columns.size());
     }
   });
 }
@@ -199,6 +197,10 @@ void read_scales(Reader& from, StudyDefinition& study) {
     scale.needs_data = table.text("needs_data");
     scale.random = table.text("random");
     scale.chance = table.number("chance");
+    scale.seeds = table.whole_number("seeds", 1, 1);
+    scale.first_seed = table.whole_number("first_seed", 0, 0);
+    scale.only_columns = table.texts("columns");
+    for (const auto& column : scale.only_columns) must_be_known(table, column, study.columns, "column");
     table.named("row", [&](const std::string& row, Reader& settings) {
       must_be_known(settings, row, study.rows, "row");
       scale.rows[row] = settings.rest();
@@ -206,6 +208,7 @@ void read_scales(Reader& from, StudyDefinition& study) {
     table.named("column", [&](const std::string& column, Reader& settings) {
       must_be_known(settings, column, study.columns, "column");
       if (auto title = settings.text("title"); !title.empty()) scale.titles[column] = std::move(title);
+      if (auto words = settings.text("phrase"); !words.empty()) scale.words[column] = std::move(words);
       scale.columns[column] = settings.rest();
     });
     table.named("cell", [&](const std::string& cell, Reader& settings) {
@@ -262,23 +265,34 @@ void read_figures(Reader& from, StudyDefinition& study) {
   });
 }
 
-StudyDefinition read_study(const toml::table& table, const std::string& name, const std::string& source) {
+void add_words(StudyDefinition& study) {
+  for (auto& row : study.rows) {
+    if (row.words.empty()) row.words = row.title;
+  }
+  for (auto& column : study.columns) {
+    if (column.words.empty() && !column.title.empty()) column.words = "(" + column.title + ")";
+  }
+}
+
+StudyDefinition read_study(const Value& table, const std::string& name, const std::string& source) {
   Reader reader(table, source);
   StudyDefinition study;
   study.name = name;
   study.title = reader.text("title", true);
   study.place = reader.text("place");
   study.about = reader.text("about");
+  study.column_title = reader.text("column_title");
   study.reference = reader.text("reference");
   reader.each("metric", [&](Reader& metric) {
     study.metrics.push_back({metric.text("key", true), metric.text("title", true)});
     metric.done();
   });
   if (study.metrics.empty()) study.metrics = {{"precision_at_1", "P@1"}, {"recall_at_5", "R@5"}};
-  study.rows = read_lines(reader, "row");
-  study.columns = read_lines(reader, "column");
+  study.rows = read_lines(reader, "row", "short");
+  study.columns = read_lines(reader, "column", "phrase");
   if (study.rows.empty()) reader.fail("a study needs at least one [[row]]");
-  if (study.columns.empty()) study.columns = {{"all", "", {}}};
+  if (study.columns.empty()) study.columns = {{"all", "", "", {}}};
+  add_words(study);
   if (!study.reference.empty()) must_be_known(reader, study.reference, study.rows, "row");
   read_published(reader, study);
   read_scales(reader, study);
@@ -315,12 +329,11 @@ const StudyScale& StudyDefinition::scale(const std::string& wanted) const {
 }
 
 StudyDefinition parse_study(const std::string& text, const std::string& name, const std::string& source) {
-  toml::table table;
+  Value table;
   try {
-    table = toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    throw Error("study",
-                fmt::format("{}: line {} is not TOML: {}", source, error.source().begin.line, error.description()));
+    table = parse_toml(text);
+  } catch (const ValueError& error) {
+    throw Error("study", source + ": " + error.what());
   }
   return read_study(table, name, source);
 }

@@ -2,6 +2,7 @@
 // scales. Read from TOML; docs/studies.md tells the keys.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct Metric {
 struct StudyLine {
   std::string name;  // for folders and options
   std::string title;
+  std::string words;  // what sentences call it: "BN" for a row, "at 32 images" for a column
   Settings settings;
 };
 
@@ -31,9 +33,12 @@ struct StudyScale {
   std::string needs_data;  // what --data must give when the settings name no data: "imagefolder:DIR"
   std::string random;      // what `--data random` stands for: "random:299x3x1000"
   double chance = 0;       // percent of P@1 by guessing: cells near it have not learned yet and decide no claim; 0: off
+  int64_t seeds = 1;       // how often each cell is trained, unless the command line says
+  int64_t first_seed = 0;  // the setting `seed` of the first of them
   Settings settings;
   std::map<std::string, Settings> rows, columns, cells;  // on top, by name
-  std::map<std::string, std::string> titles;             // of columns whose cells are others than the paper's
+  std::vector<std::string> only_columns;                 // those that are trained; empty: all
+  std::map<std::string, std::string> titles, words;      // of columns whose cells are others than the paper's
 };
 
 struct PublishedValue {
@@ -68,7 +73,8 @@ struct StudyFigure {
 
 struct StudyDefinition {
   std::string name, title, place, about;
-  std::string reference;  // the row that others are compared with; may be empty
+  std::string column_title;  // what the columns are: "images per device"; may be empty
+  std::string reference;     // the row that others are compared with; may be empty
   std::vector<Metric> metrics;
   std::vector<StudyLine> rows, columns;
   std::map<std::string, std::map<std::string, std::vector<PublishedValue>>> published;  // metric, row, by column
@@ -85,6 +91,10 @@ struct StudyDefinition {
 // `source` is what errors call the text. Throws frn::Error "[study] source: ..." for what is no TOML, an unknown key, a
 // name that no row, column or metric has, or a list of another length than the columns.
 StudyDefinition parse_study(const std::string& text, const std::string& name, const std::string& source);
+
+// The study as it is at a scale: without the columns that the scale leaves out and the claims about them, and with the
+// scale's titles. Throws frn::Error for an unknown scale.
+StudyDefinition at_scale(StudyDefinition study, const std::string& scale);
 
 // "row@column" or "row" as its parts.
 struct CellName {

@@ -1,5 +1,7 @@
 #include "frn/report/study_figures.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -39,19 +41,30 @@ class OverColumns {
     for (const auto& column : results.study.columns) xs_.push_back(std::strtod(column.name.c_str(), nullptr));
   }
 
+  // `value_at(row, column)` gives a mean and half the length of its bar. Columns stand as in the table, and each curve
+  // a little beside the next, so that bars do not cover each other.
   template <typename Value>
   LineChart chart(const Value& value_at) const {
+    constexpr double kBeside = 0.05;  // in doublings of x
     const auto& study = results_.study;
     auto chart = empty_chart(figure_.x_label, title_of(study, figure_.metric) + ", %");
     for (size_t r = 0; r < study.rows.size(); ++r) {
       if (!is_shown(figure_, study.rows[r].name)) continue;
-      Curve curve{study.rows[r].title, xs_, {}, true};
-      for (size_t c = 0; c < xs_.size(); ++c) curve.y.push_back(value_at(r, c));
+      const double from_middle = static_cast<double>(r) - static_cast<double>(study.rows.size() - 1) / 2;
+      Curve curve{study.rows[r].words, {}, {}, true};
+      for (size_t c = 0; c < xs_.size(); ++c) {
+        const auto [mean, spread] = value_at(r, c);
+        curve.x.push_back(xs_[c] * std::exp2(-kBeside * from_middle));
+        curve.y.push_back(mean);
+        curve.spread.push_back(spread);
+      }
       chart.curves.push_back(std::move(curve));
     }
     chart.x_ticks = xs_;
-    std::sort(chart.x_ticks.begin(), chart.x_ticks.end());
+    chart.x_falls = xs_.front() > xs_.back();
     chart.y_min = 0;
+    chart.y_max = 100;
+    chart.legend = Legend::kAtEnds;
     chart.inset = inset(chart);
     return chart;
   }
@@ -66,15 +79,15 @@ class OverColumns {
       out.x_high = std::max(out.x_high, xs_[c]);
       for (const auto& curve : chart.curves) {
         if (!std::isfinite(curve.y[c])) continue;
-        out.y_low = std::min(out.y_low, curve.y[c]);
-        out.y_high = std::max(out.y_high, curve.y[c]);
+        const double spread = std::isfinite(curve.spread[c]) ? curve.spread[c] : 0;
+        out.y_low = std::min(out.y_low, curve.y[c] - spread);
+        out.y_high = std::max(out.y_high, curve.y[c] + spread);
       }
     }
     if (!(out.y_low < out.y_high) || !(out.x_low < out.x_high)) return std::nullopt;
     const double margin = 0.1 * (out.y_high - out.y_low);
-    out.y_low -= margin;
-    out.y_high += margin;
-    return out;
+    constexpr double kRoom = 1.15;
+    return Inset{out.x_low / kRoom, out.x_high * kRoom, out.y_low - margin, out.y_high + margin};
   }
 
   const StudyResults& results_;
@@ -82,21 +95,39 @@ class OverColumns {
   std::vector<double> xs_;
 };
 
+struct ValueWithSpread {
+  double mean, spread;
+};
+
+std::string caption_of(const StudyResults& results, const StudyFigure& figure, const LineChart& chart) {
+  auto out = fmt::format("Here, scale {}. {}", results.record.scale, figure.caption);
+  const bool has_bars = std::any_of(chart.curves.begin(), chart.curves.end(), [](const Curve& curve) {
+    return std::any_of(curve.spread.begin(), curve.spread.end(), [](double spread) { return std::isfinite(spread); });
+  });
+  if (has_bars) out += fmt::format(" Bars: standard deviation of {}.", seeds_text(results));
+  return out;
+}
+
 void add_over_columns(const StudyResults& results, const StudyFigure& figure, std::vector<NamedChart>& out) {
   const OverColumns columns(results, figure);
   const auto& study = results.study;
-  auto ours = columns.chart([&](size_t r, size_t c) { return summarise(results, figure.metric, r, c).mean; });
+  auto ours = columns.chart([&](size_t r, size_t c) {
+    const auto summary = summarise(results, figure.metric, r, c);
+    return ValueWithSpread{summary.mean, summary.deviation};
+  });
+  const auto& scale = study.scale(results.record.scale);
+  if (scale.chance > 0 && figure.metric == "precision_at_1") ours.level = {scale.chance, "guessing"};
   auto paper = columns.chart([&](size_t r, size_t c) {
     const auto* value = study.published_at(figure.metric, r, c);
-    return value == nullptr || value->diverged ? kMissing : value->percent;
+    return ValueWithSpread{value == nullptr || value->diverged ? kMissing : value->percent, kMissing};
   });
-  if (has_points(ours))
-    out.push_back({figure.file, "Ours, scale " + results.record.scale + ". " + figure.caption, ours});
-  if (has_points(paper)) out.push_back({figure.file + "-paper", "The paper's values (" + study.place + ").", paper});
+  if (has_points(ours)) out.push_back({figure.file, caption_of(results, figure, ours), ours});
+  if (!has_points(paper)) return;
+  out.push_back({figure.file + "-paper", fmt::format("The paper's values on ImageNet ({}).", study.place), paper});
 }
 
 std::optional<Run> run_of(const StudyFolder& folder, const CellResult& result) {
-  const auto path = folder.cell(result.cell.name);
+  const auto path = folder.cell(result.trained_as());
   if (!std::filesystem::exists(path / "log.jsonl")) return std::nullopt;
   try {
     return read_run(path);

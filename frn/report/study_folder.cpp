@@ -1,44 +1,32 @@
 #include "frn/report/study_folder.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "frn/core/error.h"
+#include "frn/core/value.h"
 #include "frn/core/whole_file.h"
 
 namespace frn::report {
-namespace {
-
-// Keeps the order in which things were written.
-using Json = nlohmann::ordered_json;
-
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-}  // namespace
-
 void StudyFolder::write(const std::string& text, const StudyRecord& now) const {
   auto study = now;
   if (holds_study()) {
     auto before = read_record();
     study.seeds = std::max(study.seeds, before.seeds);
     study.asked.merge(before.asked);
+    study.same_as.merge(before.same_as);
   }
   std::error_code error;
   std::filesystem::create_directories(path / "cells", error);
   if (error) throw Error("study", "cannot make the folder " + path.string() + ": " + error.message());
-  Json out{{"study", study.study}, {"scale", study.scale}, {"seeds", study.seeds}};
-  out["asked"] = study.asked;
-  out["given"] = Json::object();
+  Value out{{"study", study.study}, {"scale", study.scale}, {"seeds", study.seeds}};
+  out["asked"] = Value::list_of(study.asked);
+  out["given"] = Value::empty_table();
   for (const auto& [key, value] : study.given) out["given"][key] = value;
-  out["provenance"] = Json::object();
+  out["provenance"] = Value::empty_table();
   for (const auto& [key, value] : study.provenance) out["provenance"][key] = value;
+  for (const auto& [cell, trained] : study.same_as) out["same_as"][cell] = trained;
   write_whole_file(definition(), text, "study");
-  write_whole_file(record(), out.dump(2) + "\n", "study");
+  write_whole_file(record(), to_json(out, 2) + "\n", "study");
 }
 
 StudyRecord StudyFolder::read_record() const {
@@ -46,24 +34,29 @@ StudyRecord StudyFolder::read_record() const {
     throw Error("study", path.string() + " holds no study: there is no study.json; frn study --out makes one");
   }
   try {
-    const auto in = Json::parse(contents(record()));
+    const auto in = parse_json(contents_of(record()));
     StudyRecord out;
-    out.study = in.at("study").get<std::string>();
-    out.scale = in.at("scale").get<std::string>();
-    out.seeds = in.at("seeds").get<int64_t>();
-    if (in.contains("asked")) out.asked = in.at("asked").get<std::set<std::string>>();
-    for (const auto& [key, value] : in.at("given").items()) out.given[key] = value.get<std::string>();
-    for (const auto& [key, value] : in.at("provenance").items()) {
-      out.provenance.emplace_back(key, value.get<std::string>());
+    out.study = in.at("study").as_text();
+    out.scale = in.at("scale").as_text();
+    out.seeds = in.at("seeds").as_whole();
+    if (const auto* asked = in.find("asked")) {
+      for (const auto& cell : asked->as_list()) out.asked.insert(cell.as_text());
+    }
+    if (const auto* same = in.find("same_as")) {
+      for (const auto& [cell, trained] : same->as_table()) out.same_as[cell] = trained.as_text();
+    }
+    for (const auto& [key, value] : in.at("given").as_table()) out.given[key] = value.as_text();
+    for (const auto& [key, value] : in.at("provenance").as_table()) {
+      out.provenance.emplace_back(key, value.as_text());
     }
     return out;
-  } catch (const Json::exception& error) {
+  } catch (const ValueError& error) {
     throw Error("study", record().string() + " is damaged (" + error.what() + "); start the study again to write it");
   }
 }
 
 StudyDefinition StudyFolder::read_definition() const {
-  return parse_study(contents(definition()), read_record().study, definition().string());
+  return parse_study(contents_of(definition()), read_record().study, definition().string());
 }
 
 }  // namespace frn::report

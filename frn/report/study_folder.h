@@ -18,6 +18,9 @@ struct StudyRecord {
   std::set<std::string> asked{};  // names of all cells that were asked for, by this call or an earlier one
   Settings given;                 // settings from the command line, for every cell
   Properties provenance;          // commit, version, machine
+  // Cells that are the same training as another by construction, with the one that was trained. What makes them the
+  // same is decided by who trains; folders of earlier versions have none.
+  std::map<std::string, std::string> same_as{};
 };
 
 struct StudyFolder {
@@ -31,6 +34,8 @@ struct StudyFolder {
   std::filesystem::path failure(const std::string& name) const { return cell(name) / "failure.txt"; }
 
   bool holds_study() const { return std::filesystem::exists(record()); }
+  // Whether the cell was begun.
+  bool has_cell(const std::string& name) const { return std::filesystem::exists(cell(name)); }
   // Makes the folder; what an earlier call asked for is kept. Throws frn::Error when that cannot be done.
   void write(const std::string& definition, const StudyRecord& record) const;
   // Throw frn::Error when there is no study, or it cannot be read.

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
-
+#include "frn/core/whole_file.h"
 #include "frn/report/html.h"
 #include "frn/report/study_figures.h"
 #include "frn/report/study_tables.h"
@@ -12,30 +10,12 @@
 namespace frn::report {
 namespace {
 
-std::string contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string counted(size_t count, const std::string& what) { return fmt::format("{} {}", count, what); }
-
 std::string summary(const StudyResults& results) {
-  const auto& study = results.study;
-  const auto unfinished = results.count(CellState::kUnfinished) + results.count(CellState::kStopped);
-  std::string out = fmt::format("{}, scale {}: {} of {} cells finished", study.place, results.record.scale,
-                                results.count(CellState::kFinished), results.cells.size());
-  const std::pair<size_t, const char*> others[]{{results.count(CellState::kDiverged), "diverged"},
-                                                {results.count(CellState::kFailed), "failed"},
-                                                {unfinished, "stopped before the end"},
-                                                {results.count(CellState::kMissing), "not run"}};
-  for (const auto& [count, what] : others) {
-    if (count > 0) out += ", " + counted(count, what);
-  }
-  return out + fmt::format(". {} each.", seeds_text(results));
+  return fmt::format("{}, scale {}: {}.", results.study.place, results.record.scale, state_of_cells(results));
 }
 
 html::Cell ours_cell(const CellSummary& summary) {
-  html::Cell cell(summary_text(summary));
+  html::Cell cell(value_text(summary));
   if (summary.failed > 0) return std::move(cell).in("bad");
   if (summary.diverged > 0 || summary.open > 0) return std::move(cell).in("open");
   return std::move(cell).in("strong");
@@ -46,21 +26,22 @@ html::Table table_of(const StudyResults& results, const Metric& metric) {
   html::Table table{{{metric.title + ", %"}, {""}}, {}};
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
   const bool has_paper = study.published.contains(metric.key);
-  table.together = has_paper ? 3 : 1;
+  const bool subtracts = has_paper && is_papers_scale(results);
+  table.together = subtracts ? 3 : has_paper ? 2 : 1;
   for (size_t r = 0; r < study.rows.size(); ++r) {
-    std::vector<html::Cell> paper{html::Cell(study.rows[r].title).in("strong"), html::Cell("paper").in("soft")};
-    std::vector<html::Cell> ours{has_paper ? "" : study.rows[r].title, html::Cell("ours").in("soft")};
+    std::vector<html::Cell> ours{html::Cell(study.rows[r].title).in("strong"), html::Cell("ours").in("soft")};
+    std::vector<html::Cell> paper{"", html::Cell("paper").in("soft")};
     std::vector<html::Cell> difference{"", html::Cell("diff.").in("soft")};
     for (size_t c = 0; c < study.columns.size(); ++c) {
       const auto* published = study.published_at(metric.key, r, c);
       const auto summary = summarise(results, metric.key, r, c);
-      paper.emplace_back(published_text(published));
       ours.push_back(ours_cell(summary));
+      paper.push_back(html::Cell(published_text(published)).in("soft"));
       difference.push_back(html::Cell(difference_text(summary, published)).in("soft"));
     }
-    if (has_paper) table.rows.push_back(std::move(paper));
     table.rows.push_back(std::move(ours));
-    if (has_paper) table.rows.push_back(std::move(difference));
+    if (has_paper) table.rows.push_back(std::move(paper));
+    if (subtracts) table.rows.push_back(std::move(difference));
   }
   return table;
 }
@@ -74,19 +55,19 @@ html::Table relative_table(const StudyResults& results, const Metric& metric) {
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
   for (size_t r = 0; r < study.rows.size(); ++r) {
     if (r == base) continue;
-    std::vector<html::Cell> paper{html::Cell(study.rows[r].title).in("strong"), html::Cell("paper").in("soft")};
-    std::vector<html::Cell> ours{"", html::Cell("ours").in("soft")};
+    std::vector<html::Cell> ours{html::Cell(study.rows[r].title).in("strong"), html::Cell("ours").in("soft")};
+    std::vector<html::Cell> paper{"", html::Cell("paper").in("soft")};
     for (size_t c = 0; c < study.columns.size(); ++c) {
       const auto* a = study.published_at(metric.key, r, c);
       const auto* b = study.published_at(metric.key, base, c);
       const bool known = a != nullptr && b != nullptr && !a->diverged && !b->diverged;
-      paper.emplace_back(known ? fmt::format("{:+.2f}", a->percent - b->percent) : "–");
+      paper.push_back(html::Cell(known ? fmt::format("{:+.2f}", a->percent - b->percent) : "–").in("soft"));
       const auto x = summarise(results, metric.key, r, c);
       const auto y = summarise(results, metric.key, base, c);
       ours.emplace_back(x.values.empty() || y.values.empty() ? "–" : fmt::format("{:+.2f}", x.mean - y.mean));
     }
-    table.rows.push_back(std::move(paper));
     table.rows.push_back(std::move(ours));
+    table.rows.push_back(std::move(paper));
   }
   return table;
 }
@@ -94,14 +75,15 @@ html::Table relative_table(const StudyResults& results, const Metric& metric) {
 std::string results_section(const StudyResults& results) {
   const auto& study = results.study;
   std::string out;
-  if (results.record.scale != "paper" && !study.published.empty()) {
-    out += html::paragraph(
-        "This scale is not the paper's: other images, a smaller network, fewer steps. Compare which is higher and by "
-        "how "
-        "much, not the values themselves; the verdicts below are about these cells, not about the paper's.");
-  }
   for (const auto& metric : study.metrics) out += html::table(table_of(results, metric));
-  return html::section("The paper's table beside ours", out);
+  if (const auto note = note_on_same_cells(results); !note.empty()) out += html::paragraph(note);
+  if (!is_papers_scale(results) && !study.published.empty()) {
+    out += html::paragraph(
+        "The paper's values are of other images, larger networks and more steps: compare which row is higher and by "
+        "how much, not the values themselves.");
+  }
+  const auto columns = study.column_title.empty() ? "" : ", by " + study.column_title;
+  return html::section("Results" + columns, out);
 }
 
 std::string relative_section(const StudyResults& results) {
@@ -115,17 +97,18 @@ std::string relative_section(const StudyResults& results) {
 }
 
 std::string claims_section(const StudyResults& results) {
+  const auto claims = judge(results);
+  if (claims.empty()) return "";
   std::vector<html::Judged> entries;
-  for (const auto& claim : judge(results)) {
+  for (const auto& claim : claims) {
     const char* tone = claim.verdict == Verdict::kHolds         ? "good"
                        : claim.verdict == Verdict::kDoesNotHold ? "bad"
                                                                 : "open";
     const auto& place = claim.claim->place;
     entries.push_back({verdict_text(claim.verdict), tone, claim.claim->text,
-                       (place.empty() ? "" : "Paper, " + place + ". Here: ") + claim.reason + "."});
+                       claim.reason + "." + (place.empty() ? "" : " Paper: " + place + ".")});
   }
-  if (entries.empty()) return "";
-  return html::section("Claims of the paper", html::judgements(entries) + html::paragraph(rule_of_claims()));
+  return html::section("Claims of the paper: " + verdict_count(claims), html::judgements(entries));
 }
 
 std::string notes_section(const StudyResults& results) {
@@ -157,27 +140,35 @@ std::string settings_section(const StudyResults& results) {
   }
   html::Table table{{{"cell"}}, {}};
   for (const auto& key : different) table.columns.push_back({key});
-  table.columns.insert(table.columns.end(), {{"state"}, {"steps", true}, {"minutes", true}});
+  table.columns.insert(table.columns.end(), {{"state"}, {"steps", true}, {"seconds", true}});
   for (const auto& result : results.cells) {
     std::vector<html::Cell> row{result.cell.name};
     for (const auto& key : different) row.emplace_back(plain_value(result.cell.settings, key));
-    row.emplace_back(state_text(result));
-    row.emplace_back(std::to_string(result.step));
-    row.emplace_back(fmt::format("{:.1f}", result.seconds / 60));
+    const bool own = result.same_as.empty();
+    row.emplace_back(own ? state_text(result) : "same training as " + result.same_as);
+    row.emplace_back(own ? std::to_string(result.step) : "");
+    row.emplace_back(own ? fmt::format("{:.1f}", result.seconds) : "");
     table.rows.push_back(std::move(row));
   }
   return html::section("Settings of all cells", html::properties(common)) + html::section("Cells", html::table(table));
 }
 
-std::string body(const StudyResults& results, const std::vector<std::string>& figures) {
+std::string about_section(const StudyResults& results) {
   const auto& study = results.study;
   const auto& about = study.scale(results.record.scale).about;
   std::string out;
   if (!study.about.empty()) out += html::paragraph(study.about);
   if (!about.empty()) out += html::paragraph("Scale " + results.record.scale + ": " + about);
-  out += results_section(results) + relative_section(results) + claims_section(results) + notes_section(results);
-  if (!figures.empty()) out += html::section("Figures", html::figures(figures));
-  return out + settings_section(results) +
+  if (!study.claims.empty()) out += html::paragraph(rule_of_claims());
+  return out.empty() ? "" : html::section("How it was made", out);
+}
+
+// What it comes to first, then the numbers, then how they were made.
+std::string body(const StudyResults& results, const std::vector<std::string>& figures) {
+  std::string out;
+  if (!figures.empty()) out += html::figures(figures);
+  return out + claims_section(results) + results_section(results) + relative_section(results) + notes_section(results) +
+         about_section(results) + settings_section(results) +
          html::section("Where it was made", html::properties(results.record.provenance));
 }
 
@@ -191,12 +182,14 @@ std::vector<std::filesystem::path> study_report(const StudyFolder& folder) {
     write_file(written.back(), text);
   };
   std::vector<std::string> figures;
+  std::vector<std::pair<std::string, std::string>> files;
   for (const auto& [file, caption, chart] : charts_of(folder, results)) {
     written.push_back(folder.path / (file + ".svg"));
     draw_svg(chart, written.back());
-    figures.push_back(html::figure(contents(written.back()), file, caption));
+    figures.push_back(html::figure(contents_of(written.back()), file, caption));
+    files.emplace_back(file + ".svg", caption);
   }
-  write("table.md", markdown_of(results));
+  write("table.md", markdown_of(results, files));
   write("table.csv", csv_of(results));
   write("report.html", html::page(results.study.title, summary(results), body(results, figures),
                                   "Made by frn report from study.toml, study.json and the cells' run directories."));

@@ -7,21 +7,25 @@
 #include <fstream>
 #include <limits>
 #include <map>
-#include <nlohmann/json.hpp>
+
+#include "frn/core/value.h"
+#include "frn/core/whole_file.h"
 
 namespace frn::report {
 namespace {
 
-using nlohmann::json;
-
-double number_in(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : kMissing;
+double number_in(const Value& object, const char* key) {
+  const auto* const found = object.find(key);
+  return found == nullptr ? kMissing : found->number().value_or(kMissing);
 }
 
-json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return file ? json::parse(file, nullptr, /*allow_exceptions=*/false) : json();
+// Null when there is none, or it is damaged.
+Value read_json(const std::filesystem::path& path) {
+  try {
+    return parse_json(contents_of(path));
+  } catch (const ValueError&) {
+    return nullptr;
+  }
 }
 
 std::string first_line(const std::filesystem::path& path) {
@@ -32,35 +36,42 @@ std::string first_line(const std::filesystem::path& path) {
 }
 
 // Shares as percents; those of training with "train." before them.
-void read_shares(const json& metrics, const char* part, const std::string& prefix, CellResult& result) {
-  const auto found = metrics.find(part);
-  if (found == metrics.end() || !found->is_object()) return;
-  for (const auto& [key, value] : found->items()) {
-    if (value.is_number()) result.percent[prefix + key] = 100 * value.get<double>();
+void read_shares(const Value& metrics, const char* part, const std::string& prefix, CellResult& result) {
+  const auto* const found = metrics.find(part);
+  if (found == nullptr || found->table() == nullptr) return;
+  for (const auto& [key, value] : *found->table()) {
+    if (value.number()) result.percent[prefix + key] = 100 * *value.number();
   }
 }
 
-void read_metrics(const json& metrics, CellResult& result) {
+void read_metrics(const Value& metrics, CellResult& result) {
   const double step = number_in(metrics, "step");
   result.step = step >= 0 && step < 9e15 ? static_cast<int64_t>(step) : 0;
   const double seconds = number_in(metrics, "seconds");
   result.seconds = std::isfinite(seconds) ? seconds : 0;
-  const auto message = metrics.find("message");
-  if (message != metrics.end() && message->is_string()) result.message = message->get<std::string>();
+  const auto* const message = metrics.find("message");
+  if (message != nullptr && message->text() != nullptr) result.message = *message->text();
   read_shares(metrics, "validation", "", result);
   read_shares(metrics, "train", "train.", result);
-  const auto validation = metrics.find("validation");
-  if (validation != metrics.end() && validation->is_object()) result.samples = number_in(*validation, "samples");
+  const auto* const validation = metrics.find("validation");
+  if (validation != nullptr) result.samples = number_in(*validation, "samples");
 }
 
-CellState state_of(const json& metrics, const CellResult& result) {
-  const auto found = metrics.find("status");
-  const auto status = found != metrics.end() && found->is_string() ? found->get<std::string>() : "";
+CellState state_of(const Value& metrics, const CellResult& result) {
+  const auto* const found = metrics.find("status");
+  const std::string status = found != nullptr && found->text() != nullptr ? *found->text() : "";
   if (status == "finished") return CellState::kFinished;
   if (status == "diverged") return CellState::kDiverged;
   const auto limit = plain_value(result.cell.settings, "max_steps");
   const bool stopped = !limit.empty() && limit != "0" && result.step > 0 && std::to_string(result.step) == limit;
   return stopped ? CellState::kStopped : CellState::kUnfinished;
+}
+
+// The cell whose training the cell is by construction, when that was begun and the cell has no folder of its own.
+std::string training_of(const StudyFolder& folder, const StudyRecord& record, const std::string& cell) {
+  const auto found = record.same_as.find(cell);
+  if (found == record.same_as.end() || folder.has_cell(cell) || !folder.has_cell(found->second)) return "";
+  return found->second;
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -89,21 +100,24 @@ std::string state_text(const CellResult& result) {
   return "";
 }
 
-CellResult read_cell(const StudyFolder& folder, const StudyCell& cell) {
+CellResult read_cell(const StudyFolder& folder, const StudyCell& cell, const std::string& same_as) {
   CellResult result;
   result.cell = cell;
-  const auto path = folder.cell(cell.name);
+  result.same_as = same_as;
+  const auto& name = result.trained_as();
+  const auto path = folder.cell(name);
   const auto metrics = read_json(path / "metrics.json");
-  if (metrics.is_object()) {
+  if (metrics.table() != nullptr) {
     read_metrics(metrics, result);
     result.state = state_of(metrics, result);
   } else if (std::filesystem::exists(path / "config.toml")) {
     result.state = CellState::kUnfinished;
   }
-  if (std::filesystem::exists(folder.failure(cell.name)) && result.state != CellState::kFinished) {
+  if (std::filesystem::exists(folder.failure(name)) && result.state != CellState::kFinished) {
     result.state = CellState::kFailed;
-    result.message = first_line(folder.failure(cell.name));
+    result.message = first_line(folder.failure(name));
   }
+  if (!same_as.empty()) result.seconds = 0;  // times add up to what was spent
   return result;
 }
 
@@ -120,17 +134,21 @@ size_t StudyResults::count(CellState state) const {
       std::count_if(cells.begin(), cells.end(), [&](const CellResult& cell) { return cell.state == state; }));
 }
 
+size_t StudyResults::count_same() const {
+  return static_cast<size_t>(
+      std::count_if(cells.begin(), cells.end(), [](const CellResult& cell) { return !cell.same_as.empty(); }));
+}
+
 StudyResults read_results(const StudyFolder& folder) {
-  StudyResults out{folder.read_definition(), folder.read_record(), {}};
+  auto record = folder.read_record();
+  StudyResults out{at_scale(folder.read_definition(), record.scale), std::move(record), {}};
   const auto& scale = out.study.scale(out.record.scale);
-  for (auto& column : out.study.columns) {
-    const auto other = scale.titles.find(column.name);
-    if (other != scale.titles.end()) column.title += " / " + other->second;
-  }
   for (const auto& cell : cells_of(out.study, scale, out.record.seeds, out.record.given)) {
+    const auto same_as = training_of(folder, out.record, cell.name);
     // Every cell of the table counts, run or not; further seeds of it only when they were asked for.
     const bool counts = cell.seed == 0 || out.record.asked.contains(cell.name);
-    if (counts || std::filesystem::exists(folder.cell(cell.name))) out.cells.push_back(read_cell(folder, cell));
+    if (!counts && same_as.empty() && !folder.has_cell(cell.name)) continue;
+    out.cells.push_back(read_cell(folder, cell, same_as));
   }
   return out;
 }
@@ -152,6 +170,8 @@ CellSummary summarise(const StudyResults& results, const std::string& metric, si
   CellSummary out;
   for (const auto* result : results.at(row, column)) {
     ++out.seeds;
+    out.trained_as.push_back(result->trained_as());
+    out.same_as_another = !result->same_as.empty() && (out.seeds == 1 || out.same_as_another);
     const auto value = result->percent.find(metric);
     if (result->state == CellState::kDiverged)
       ++out.diverged;

@@ -22,12 +22,16 @@ struct CellResult {
   std::map<std::string, double> percent;  // by metric: the last validation's, also of a cell that was stopped
   double samples = kMissing;              // images of that validation
   std::string message;                    // why it failed or diverged
+  std::string same_as;                    // the cell whose training this is, by construction; empty: its own
+
+  const std::string& trained_as() const { return same_as.empty() ? cell.name : same_as; }
 };
 
 // "finished", "diverged", "failed", "stopped at step 5", "unfinished (step 5)", "not run".
 std::string state_text(const CellResult& result);
 
-CellResult read_cell(const StudyFolder& folder, const StudyCell& cell);
+// `same_as` names the cell whose folder to read instead.
+CellResult read_cell(const StudyFolder& folder, const StudyCell& cell, const std::string& same_as = "");
 
 struct StudyResults {
   StudyDefinition study;
@@ -37,9 +41,11 @@ struct StudyResults {
   // All seeds of a cell, in order.
   std::vector<const CellResult*> at(size_t row, size_t column) const;
   size_t count(CellState state) const;
+  size_t count_same() const;  // cells that are another's training
 };
 
-// Throws frn::Error when the folder holds no study. Cells that are not there are missing, not errors.
+// Throws frn::Error when the folder holds no study. Cells that are not there are missing, not errors. A cell that has
+// no folder but is the same training as another by construction has that one's results.
 StudyResults read_results(const StudyFolder& folder);
 
 // The seeds of one cell together. Stopped and unfinished cells have no value: it would be that of another training.
@@ -47,8 +53,10 @@ struct CellSummary {
   std::vector<double> values;                            // of finished seeds
   size_t seeds = 0, diverged = 0, failed = 0, open = 0;  // open: missing, unfinished or stopped
   double mean = kMissing;
-  double deviation = kMissing;  // of one seed, with n - 1; two values at least
-  double samples = kMissing;    // the smallest validation's
+  double deviation = kMissing;               // of one seed, with n - 1; two values at least
+  double samples = kMissing;                 // the smallest validation's
+  std::vector<std::string> trained_as = {};  // the trainings, seed by seed
+  bool same_as_another = false;              // none of them is the cell's own
 };
 // How many seeds the cells have: "3 seeds", "1 to 3 seeds".
 std::string seeds_text(const StudyResults& results);

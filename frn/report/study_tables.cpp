@@ -11,12 +11,6 @@ constexpr const char* kNone = "–";
 
 using Grid = std::vector<std::vector<std::string>>;
 
-// Letters as a terminal shows them: bytes that do not continue one.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
-}
-
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c == '\n' ? ' ' : c);
@@ -52,27 +46,44 @@ std::string markdown_table(Grid grid) {
 
 Grid grid_of(const StudyResults& results, const Metric& metric) {
   const auto& study = results.study;
+  const bool has_paper = study.published.contains(metric.key);
   Grid grid{{metric.title, ""}};
   for (const auto& column : study.columns) grid[0].push_back(column.title);
   for (size_t r = 0; r < study.rows.size(); ++r) {
-    std::vector<std::string> paper{study.rows[r].title, "paper"};
-    std::vector<std::string> ours{"", "ours"};
+    std::vector<std::string> ours{study.rows[r].title, "ours"};
+    std::vector<std::string> paper{"", "paper"};
     std::vector<std::string> difference{"", "difference"};
     for (size_t c = 0; c < study.columns.size(); ++c) {
       const auto* published = study.published_at(metric.key, r, c);
       const auto summary = summarise(results, metric.key, r, c);
+      ours.push_back(value_text(summary));
       paper.push_back(published_text(published));
-      ours.push_back(summary_text(summary));
       difference.push_back(difference_text(summary, published));
     }
-    if (!study.published.contains(metric.key)) {
-      ours[0] = study.rows[r].title;
-      grid.push_back(ours);
-      continue;
-    }
-    for (auto& line : {paper, ours, difference}) grid.push_back(line);
+    grid.push_back(std::move(ours));
+    if (has_paper) grid.push_back(std::move(paper));
+    if (has_paper && is_papers_scale(results)) grid.push_back(std::move(difference));
   }
   return grid;
+}
+
+std::string claims_of(const StudyResults& results) {
+  const auto claims = judge(results);
+  if (claims.empty()) return "";
+  auto out = fmt::format("\n## Claims of the paper: {}\n\n", verdict_count(claims));
+  for (const auto& claim : claims) {
+    out += fmt::format("- **{}**: {} {}.\n", verdict_text(claim.verdict), claim.claim->text, claim.reason);
+  }
+  return out;
+}
+
+std::string notes_text(const StudyResults& results) {
+  const auto notes = notes_of(results);
+  std::string out = notes.empty() ? "" : "\n## Not finished\n\n";
+  for (const auto& note : notes) {
+    out += fmt::format("- {}: {}{}\n", note.cell, note.state, note.message.empty() ? "" : ": " + note.message);
+  }
+  return out;
 }
 
 std::string csv_text(const std::string& text) {
@@ -98,7 +109,7 @@ std::string csv_line(const StudyResults& results, const CellResult& result) {
                       ? ""
                       : fmt::format("{:.4f}", value->second));
   }
-  return out + fmt::format(",{:.1f},{}\n", result.seconds, csv_text(result.message));
+  return out + fmt::format(",{:.1f},{},{}\n", result.seconds, csv_text(result.message), result.same_as);
 }
 
 }  // namespace
@@ -116,36 +127,63 @@ std::string difference_text(const CellSummary& ours, const PublishedValue* publi
 std::vector<CellNote> notes_of(const StudyResults& results) {
   std::vector<CellNote> out;
   for (const auto& result : results.cells) {
-    if (result.state == CellState::kFinished) continue;
+    if (result.state == CellState::kFinished || !result.same_as.empty()) continue;
     out.push_back({result.cell.name, state_text(result), result.message});
   }
   return out;
 }
 
-std::string markdown_of(const StudyResults& results) {
+bool is_papers_scale(const StudyResults& results) { return results.record.scale == "paper"; }
+
+size_t width_of(std::string_view text) {
+  // Bytes that do not continue a letter.
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+}
+
+std::string value_text(const CellSummary& summary) {
+  return (summary.same_as_another ? "= " : "") + summary_text(summary);
+}
+
+std::string state_of_cells(const StudyResults& results) {
+  auto out = fmt::format("{} of {} cells finished", results.count(CellState::kFinished), results.cells.size());
+  if (const auto same = results.count_same(); same > 0) {
+    out += fmt::format(" ({} {} the same training as another)", same, same == 1 ? "is" : "are");
+  }
+  const auto unfinished = results.count(CellState::kUnfinished) + results.count(CellState::kStopped);
+  const std::pair<size_t, const char*> others[]{{results.count(CellState::kDiverged), "diverged"},
+                                                {results.count(CellState::kFailed), "failed"},
+                                                {unfinished, "stopped before the end"},
+                                                {results.count(CellState::kMissing), "not run"}};
+  for (const auto& [count, what] : others) {
+    if (count > 0) out += fmt::format(", {} {}", count, what);
+  }
+  return out + ", " + seeds_text(results);
+}
+
+std::string note_on_same_cells(const StudyResults& results) {
+  if (results.count_same() == 0) return "";
+  return "= marks cells that are the same training as another one by construction: what differs between them, the "
+         "split of a step's images over devices, is nothing that a norm of single images sees. They were trained once.";
+}
+
+std::string markdown_of(const StudyResults& results, const std::vector<std::pair<std::string, std::string>>& figures) {
   const auto& study = results.study;
-  std::string out =
-      fmt::format("# {}\n\n{}. Scale {}: {} of {} cells finished, {}.\n", study.title, study.place,
-                  results.record.scale, results.count(CellState::kFinished), results.cells.size(), seeds_text(results));
+  auto out = fmt::format("# {}\n\n{}. Scale {}: {}.\n", study.title, study.place, results.record.scale,
+                         state_of_cells(results));
+  for (const auto& [file, caption] : figures) out += fmt::format("\n![{}]({})\n", caption, file);
+  out += claims_of(results) + "\n## Results\n";
   for (const auto& metric : study.metrics) out += "\n" + markdown_table(grid_of(results, metric));
-  const auto notes = notes_of(results);
-  if (!notes.empty()) out += "\nNot finished:\n\n";
-  for (const auto& note : notes) {
-    out += fmt::format("- {}: {}{}\n", note.cell, note.state, note.message.empty() ? "" : ": " + note.message);
-  }
-  const auto claims = judge(results);
-  if (!claims.empty()) out += "\nClaims of the paper:\n\n";
-  for (const auto& claim : claims) {
-    out += fmt::format("- {}: {} ({})\n", verdict_text(claim.verdict), claim.claim->text, claim.reason);
-  }
-  if (!claims.empty()) out += "\n" + rule_of_claims() + "\n";
+  if (const auto note = note_on_same_cells(results); !note.empty()) out += "\n" + note + "\n";
+  out += notes_text(results);
+  if (!study.claims.empty()) out += "\n" + rule_of_claims() + "\n";
   return out;
 }
 
 std::string csv_of(const StudyResults& results) {
   std::string out = "cell,row,column,seed,model,norm,batch_per_device,lr_base,state,step";
   for (const auto& metric : results.study.metrics) out += fmt::format(",{0}_paper,{0}", metric.key);
-  out += ",seconds,message\n";
+  out += ",seconds,message,same_as\n";
   for (const auto& result : results.cells) out += csv_line(results, result);
   return out;
 }

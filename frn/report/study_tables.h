@@ -9,9 +9,25 @@ namespace frn::report {
 std::string published_text(const PublishedValue* value);
 // Ours less the paper's: "+1.00"; a dash where one of them is no number.
 std::string difference_text(const CellSummary& ours, const PublishedValue* published);
+// summary_text, with "= " before it where the cell is the same training as another.
+std::string value_text(const CellSummary& summary);
 
-// The paper's values beside ours for every metric, what is not finished, and the claims.
-std::string markdown_of(const StudyResults& results);
+// The paper's values can be subtracted from ours only where ours are of the same images, networks and steps.
+bool is_papers_scale(const StudyResults& results);
+
+// "47 of 48 cells finished (18 are the same training as another), 1 diverged, 3 seeds".
+std::string state_of_cells(const StudyResults& results);
+
+// What "= " before a value means; empty where no cell is the same training as another.
+std::string note_on_same_cells(const StudyResults& results);
+
+// Letters as a terminal shows them.
+size_t width_of(std::string_view text);
+
+// The claims, the paper's values beside ours for every metric, and what is not finished. `figures` are names of files
+// beside it and what is to be seen on them.
+std::string markdown_of(const StudyResults& results,
+                        const std::vector<std::pair<std::string, std::string>>& figures = {});
 // A line for each cell and seed.
 std::string csv_of(const StudyResults& results);
 

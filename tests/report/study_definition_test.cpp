@@ -59,6 +59,48 @@ TEST(StudyDefinition, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_TRUE(holds(error_with("diverges = [\"bn@1\"]", "within = 3"), "a claim has higher and lower"));
 }
 
+StudyDefinition with_smoke(const std::string& keys) {
+  std::string text = kMadeUpStudy;
+  const std::string table = "[scale.smoke]\n";
+  text.insert(text.find(table) + table.size(), keys);
+  return parse_study(text, "made-up", "made-up.toml");
+}
+
+TEST(StudyDefinition, AScaleSaysHowManySeedsAndFromWhich) {
+  EXPECT_EQ(made_up().scale("smoke").seeds, 1);
+  const auto study = with_smoke("seeds = 3\nfirst_seed = 100\n");
+  const auto& scale = study.scale("smoke");
+  EXPECT_EQ(scale.seeds, 3);
+  const auto cells = cells_of(study, scale, 2, {});
+  EXPECT_EQ(cells[0].name, "bn-32");
+  EXPECT_EQ(plain_value(cells[0].settings, "seed"), "100");
+  EXPECT_EQ(cells[4].name, "bn-32-seed1");
+  EXPECT_EQ(plain_value(cells[4].settings, "seed"), "101");
+  EXPECT_TRUE(holds(error_of([] { with_smoke("seeds = 0\n"); }), "seeds must be a whole number from 1"));
+}
+
+TEST(StudyDefinition, AScaleMayLeaveOutColumnsAndWithThemWhatIsClaimedOfThem) {
+  const auto full = with_smoke("columns = [\"32\"]\n");
+  const auto study = at_scale(full, "smoke");
+  ASSERT_EQ(study.columns.size(), 1);
+  EXPECT_EQ(study.columns[0].name, "32");
+  EXPECT_EQ(study.published_at("precision_at_1", 1, 0)->percent, 77.21);
+  ASSERT_EQ(study.claims.size(), 2) << "that BN diverges at 1 cannot be seen";
+  EXPECT_EQ(study.claims[1].text, "FRN stays.");
+  EXPECT_EQ(at_scale(full, "paper").columns.size(), 2);
+  EXPECT_TRUE(holds(error_of([] { with_smoke("columns = [\"3\"]\n"); }), "no column is named '3'"));
+}
+
+TEST(StudyDefinition, SentencesNameCellsByShortTitlesAndPhrases) {
+  const auto study = made_up();
+  EXPECT_EQ(cell_words(study, 0, 1), "BN at 1 image");
+  const auto plain = parse_study(
+      "title='t'\n[[row]]\nname='a'\ntitle='A'\n[[column]]\nname='1'\n[[column]]\nname='2'\n"
+      "[scale.smoke]\ndata='random'\n",
+      "plain", "plain.toml");
+  EXPECT_EQ(cell_words(plain, 0, 1), "A (2)") << "without them titles serve";
+}
+
 TEST(StudyDefinition, PatternsAreThoseOfAShell) {
   EXPECT_TRUE(matches("frn-32", "*"));
   EXPECT_TRUE(matches("frn-32", "frn-*"));

@@ -15,16 +15,20 @@ reference = "bn"
 [[row]]
 name = "bn"
 title = "Batchnorm"
+short = "BN"
 norm = "bn+relu"
 [[row]]
 name = "frn"
 title = "FRN <layer>"
+short = "FRN"
 norm = "frn+tlu"
 [[column]]
 name = "32"
+phrase = "at 32 images"
 batch_per_device = 32
 [[column]]
 name = "1"
+phrase = "at 1 image"
 batch_per_device = 1
 [published.precision_at_1]
 bn = [76.21, "diverged"]
@@ -62,14 +66,17 @@ kind = "curves"
 )";
 
 struct MadeUpStudy {
-  MadeUpStudy(const std::filesystem::path& path, int64_t seeds) : folder{path} {
+  MadeUpStudy(const std::filesystem::path& path, int64_t seeds, const std::string& scale = "smoke",
+              const std::map<std::string, std::string>& same_as = {})
+      : folder{path} {
     std::set<std::string> asked;
     for (const char* cell : {"bn-32", "bn-1", "frn-32", "frn-1"}) {
       asked.insert(cell);
       for (int64_t seed = 1; seed < seeds; ++seed) asked.insert(fmt::format("{}-seed{}", cell, seed));
     }
-    folder.write(kMadeUpStudy,
-                 {"made-up", "smoke", seeds, asked, {{"max_steps", "0"}}, {{"commit", "abc"}, {"machine", "m"}}});
+    Settings given{{"max_steps", "0"}};
+    if (scale == "paper") given["data"] = "'imagefolder:somewhere'";
+    folder.write(kMadeUpStudy, {"made-up", scale, seeds, asked, given, {{"commit", "abc"}, {"machine", "m"}}, same_as});
   }
 
   void put(const std::string& cell, const char* file, const std::string& text) const {

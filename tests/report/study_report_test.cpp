@@ -3,6 +3,7 @@
 
 #include "frn/report/study_claims.h"
 #include "frn/report/study_tables.h"
+#include "frn/report/study_terminal.h"
 #include "tests/core/files.h"
 #include "tests/report/run_folder.h"
 #include "tests/report/study_folder.h"
@@ -35,7 +36,7 @@ TEST_F(StudyReport, AFailedADivergedAndAMissingCellAreEachShownAsWhatTheyAre) {
   made.diverge("bn-1");
   made.fail("bn-32");
   const auto text = page(made);
-  EXPECT_TRUE(holds(text, "1 of 4 cells finished, 1 diverged, 1 failed, 1 not run")) << text.substr(4000, 2000);
+  EXPECT_TRUE(holds(text, "1 of 4 cells finished, 1 diverged, 1 failed, 1 not run, 1 seed")) << text.substr(4000, 2000);
   EXPECT_TRUE(holds(text, "<td class=\"number bad\">failed</td>"));
   EXPECT_TRUE(holds(text, "<td class=\"number open\">diverged</td>"));
   EXPECT_TRUE(holds(text, "<td>bn-32</td><td class=\"bad\">failed</td><td>[train] no &lt;such&gt; file</td>"));
@@ -46,21 +47,34 @@ TEST_F(StudyReport, AFailedADivergedAndAMissingCellAreEachShownAsWhatTheyAre) {
   EXPECT_TRUE(holds(table, "- bn-32: failed: [train] no <such> file")) << table;
   EXPECT_TRUE(holds(table, "- bn-1: diverged"));
   EXPECT_TRUE(holds(table, "- frn-1: not run"));
-  EXPECT_TRUE(holds(table, "- not decided at this scale: FRN is better. (bn-32 failed"));
-  EXPECT_TRUE(holds(table, "- holds: BN diverges at 1. (bn-1 diverged)"));
+  EXPECT_TRUE(holds(
+      table, "- **undecided**: FRN is better. BN at 32 images failed; none of 2 comparisons holds, 2 are undecided"));
+  EXPECT_TRUE(holds(table, "- **holds**: BN diverges at 1. BN at 1 image diverged."));
   const auto csv = contents(made.folder.path / "table.csv");
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
   EXPECT_TRUE(holds(csv, "frn-32,frn,32,0,resnetv2-8,frn+tlu,32,,finished,100,77.21,81.2500,,99.0000,60.0,")) << csv;
 }
 
-TEST_F(StudyReport, TheTableHasThePapersValuesOursAndTheDifference) {
+TEST_F(StudyReport, ThePapersValuesStandBesideOurs) {
   const auto made = study(2);
   finish_row(made, "bn", {0.70, 0.72});
   finish_row(made, "frn", {0.78, 0.80});
   const auto table = table_text(made.folder);
   EXPECT_TRUE(holds(table, "71.00 ± 1.41")) << table;
   EXPECT_TRUE(holds(table, " 76.21 |"));
-  EXPECT_TRUE(holds(table, "-5.21"));
+}
+
+TEST_F(StudyReport, OnlyThePapersScaleSubtractsThePapersValues) {
+  for (const char* scale : {"smoke", "paper"}) {
+    const MadeUpStudy made(folder_ / scale, 2, scale);
+    finish_row(made, "bn", {0.70, 0.72});
+    const bool subtracts = std::string(scale) == "paper";
+    auto everywhere = page(made);
+    everywhere += contents(made.folder.path / "table.md") + terminal_text(made.folder);
+    EXPECT_EQ(holds(everywhere, "-5.21"), subtracts) << everywhere;
+    EXPECT_EQ(holds(everywhere, "diff."), subtracts);
+    EXPECT_EQ(holds(everywhere, "| difference"), subtracts);
+  }
 }
 
 TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
@@ -73,11 +87,11 @@ TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
   finish_row(made, "frn", {0.680, 0.682, 0.681});
   EXPECT_EQ(verdict(made, 0), Verdict::kDoesNotHold);
   finish_row(made, "frn", {0.66, 0.76, 0.71});
-  EXPECT_EQ(verdict(made, 0), Verdict::kNotDecided);
+  EXPECT_EQ(verdict(made, 0), Verdict::kUndecided);
   EXPECT_EQ(verdict(made, 2), Verdict::kHolds) << "every seed ended alike in both columns";
   made.finish("frn-1", 0.76);
   made.finish("frn-1-seed1", 0.66);
-  EXPECT_EQ(verdict(made, 2), Verdict::kNotDecided) << "the means are the same, but no seed agrees";
+  EXPECT_EQ(verdict(made, 2), Verdict::kUndecided) << "the means are the same, but no seed agrees";
 }
 
 TEST_F(StudyReport, SeedsThatOneOfTwoCellsLacksDoNotMoveThemApart) {
@@ -93,16 +107,16 @@ TEST_F(StudyReport, SeedsThatOneOfTwoCellsLacksDoNotMoveThemApart) {
   const auto results = read_results(made.folder);
   ASSERT_EQ(results.cells.size(), 5);
   const auto close = judge(results)[2];
-  EXPECT_EQ(close.verdict, Verdict::kNotDecided);
-  EXPECT_TRUE(holds(close.reason, "0.00 points apart")) << close.reason;
+  EXPECT_EQ(close.verdict, Verdict::kUndecided);
+  EXPECT_TRUE(holds(close.reason, "FRN at 32 images and at 1 image are 0 points apart")) << close.reason;
 }
 
 TEST_F(StudyReport, OneSeedDecidesOnlyWhatIsHuge) {
   const auto made = study(1);
   finish_row(made, "bn", {0.70});
   finish_row(made, "frn", {0.74});
-  EXPECT_EQ(verdict(made, 0), Verdict::kNotDecided);
-  EXPECT_EQ(verdict(made, 2), Verdict::kNotDecided) << "one seed cannot show that two are close";
+  EXPECT_EQ(verdict(made, 0), Verdict::kUndecided);
+  EXPECT_EQ(verdict(made, 2), Verdict::kUndecided) << "one seed cannot show that two are close";
   finish_row(made, "frn", {0.82});
   EXPECT_EQ(verdict(made, 0), Verdict::kHolds);
   finish_row(made, "bn", {0.99});
@@ -121,11 +135,11 @@ TEST_F(StudyReport, ACellThatHasNotLearnedDoesNotRefuteAClaim) {
   const auto made = study(1);
   finish_row(made, "frn", {0.10});
   finish_row(made, "bn", {0.80});
-  EXPECT_EQ(verdict(made, 0), Verdict::kNotDecided);
+  EXPECT_EQ(verdict(made, 0), Verdict::kUndecided);
   finish_row(made, "frn", {0.80});
   finish_row(made, "bn", {0.10});
   EXPECT_EQ(verdict(made, 0), Verdict::kHolds) << "as the lower one it counts: BN with one image per device";
-  EXPECT_EQ(verdict(made, 1), Verdict::kNotDecided) << "it neither diverged nor learned";
+  EXPECT_EQ(verdict(made, 1), Verdict::kUndecided) << "it neither diverged nor learned";
 }
 
 TEST_F(StudyReport, CellsThatWereStoppedHaveNoValueInTheTable) {
@@ -135,6 +149,41 @@ TEST_F(StudyReport, CellsThatWereStoppedHaveNoValueInTheTable) {
   EXPECT_EQ(results.cells[0].state, CellState::kUnfinished);
   EXPECT_EQ(summary_text(summarise(results, "precision_at_1", 0, 0)), "–");
   EXPECT_TRUE(holds(page(made), "unfinished (step 100)"));
+}
+
+TEST_F(StudyReport, ThePageOpensWithTheFigureThenTheVerdictsThenTheTables) {
+  const auto made = study(3);
+  finish_row(made, "bn", {0.700, 0.702, 0.701});
+  finish_row(made, "frn", {0.720, 0.722, 0.721});
+  const auto text = page(made);
+  const auto figure = text.find("<figure>");
+  const auto verdicts = text.find("Claims of the paper: 2 hold, 1 does not");
+  const auto results = text.find("<h2>Results</h2>");
+  ASSERT_NE(verdicts, std::string::npos);
+  EXPECT_LT(figure, verdicts);
+  EXPECT_LT(verdicts, results);
+  EXPECT_LT(results, text.find("<h2>How it was made</h2>"));
+  EXPECT_TRUE(holds(text, "Bars: standard deviation of 3 seeds."));
+}
+
+TEST_F(StudyReport, FiguresTakeThePagesColours) {
+  const auto made = study(1);
+  finish_row(made, "frn", {0.8});
+  EXPECT_TRUE(holds(page(made), "var(--hue-1)")) << "a page in the dark scheme needs other shades";
+  EXPECT_FALSE(holds(contents(made.folder.path / "figure-1.svg"), "var(--")) << "a file of its own knows no page";
+}
+
+TEST_F(StudyReport, ATerminalShowsATableAndALineForEachClaim) {
+  const auto made = study(3);
+  finish_row(made, "bn", {0.700, 0.702, 0.701});
+  finish_row(made, "frn", {0.720, 0.722, 0.721});
+  const auto text = terminal_text(made.folder);
+  EXPECT_TRUE(holds(text, "  FRN <layer>   72.1 ± 0.1   72.1 ± 0.1\n    paper             77.2         77.4\n"))
+      << text;
+  EXPECT_TRUE(holds(text, "Claims of the paper: 2 hold, 1 does not\n")) << text;
+  EXPECT_TRUE(holds(text, "  holds          FRN is better (both comparisons hold)\n")) << text;
+  EXPECT_TRUE(holds(text, "  does not hold  BN diverges at 1 (BN at 1 image was trained to 70.1 %)\n")) << text;
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 24) << "it fits a screen";
 }
 
 TEST_F(StudyReport, FiguresAreDrawnFromWhatIsThere) {

@@ -1,0 +1,199 @@
+#include "frn/report/study_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+namespace frn::report {
+namespace {
+
+constexpr double kHuge = 5;        // points, with one seed
+constexpr double kHugeErrors = 5;  // standard errors of the validation's sampling, with one seed
+
+// Two-sided 95 % of Student's t for 1, 2, ... degrees of freedom; beyond, the normal distribution's within 2 %.
+double student_t(double freedom) {
+  static constexpr std::array kTable{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+                                     2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+                                     2.080,  2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042};
+  const auto index = static_cast<size_t>(std::max(1.0, std::floor(freedom))) - 1;
+  return index < kTable.size() ? kTable[index] : 2.0;
+}
+
+// Variance of an accuracy in points that comes from the choice of the validation images.
+double sampling_variance(const CellSummary& summary) {
+  const double share = std::clamp(summary.mean / 100, 0.01, 0.99);
+  const double samples = std::isfinite(summary.samples) && summary.samples > 0 ? summary.samples : 1000;
+  return 1e4 * share * (1 - share) / samples;
+}
+
+double margin_of_one_seed(const CellSummary& a, const CellSummary& b) {
+  return std::max(kHuge, kHugeErrors * std::sqrt(sampling_variance(a) + sampling_variance(b)));
+}
+
+double margin_of_seeds(const CellSummary& a, const CellSummary& b) {
+  const auto part = [](const CellSummary& s) {
+    return s.deviation * s.deviation / static_cast<double>(s.values.size());
+  };
+  const auto freedom_part = [&](const CellSummary& s) {
+    return part(s) * part(s) / static_cast<double>(s.values.size() - 1);
+  };
+  const double variance = part(a) + part(b);
+  if (variance == 0) return 0;
+  return student_t(variance * variance / (freedom_part(a) + freedom_part(b))) * std::sqrt(variance);
+}
+
+// The first seeds alone, which two cells have in common.
+CellSummary with_seeds(CellSummary summary, size_t count) {
+  summary.values.resize(count);
+  summary.mean = std::accumulate(summary.values.begin(), summary.values.end(), 0.0) / static_cast<double>(count);
+  return summary;
+}
+
+// Seed by seed: the same seed is the same first weights and order of images in both cells.
+Difference paired_difference(const CellSummary& a, const CellSummary& b) {
+  const auto count = static_cast<double>(a.values.size());
+  double squares = 0;
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    const double from_mean = (a.values[i] - b.values[i]) - (a.mean - b.mean);
+    squares += from_mean * from_mean;
+  }
+  return {a.mean - b.mean, student_t(count - 1) * std::sqrt(squares / (count - 1) / count)};
+}
+
+bool all_diverged(const CellSummary& s) { return s.seeds > 0 && s.diverged == s.seeds; }
+
+bool is_same_training(const NamedCell& a, const NamedCell& b) {
+  return a.summary.trained_as == b.summary.trained_as && (a.summary.same_as_another || b.summary.same_as_another);
+}
+
+// "54.2"; small ones with another digit, "0.03".
+std::string number(double points) {
+  auto text = fmt::format("{:.{}f}", std::abs(points), std::abs(points) < 0.995 ? 2 : 1);
+  if (text.find('.') == std::string::npos) return text;
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+// In the same column its phrase comes once: "FRN is 0.8 points above BN at 2 images".
+std::string how_they_stand(const NamedCell& a, const NamedCell& b, double points) {
+  return fmt::format("{} is {} points {} {}", a.column == b.column ? a.row : a.name(), number(points),
+                     points < 0 ? "below" : "above", b.name());
+}
+
+std::string both(const NamedCell& a, const NamedCell& b) {
+  if (a.column == b.column) return fmt::format("{} and {}", a.row, b.name());
+  return a.row == b.row ? fmt::format("{} {} and {}", a.row, a.column, b.column)
+                        : fmt::format("{} and {}", a.name(), b.name());
+}
+
+Judgement same_training(const NamedCell& a, const NamedCell& b, Verdict verdict) {
+  return {verdict, both(a, b) + " are identical by construction: one training", "identical by construction", 0, true};
+}
+
+Judgement lacking(const NamedCell& cell, Verdict verdict = Verdict::kUndecided) {
+  const auto& s = cell.summary;
+  if (s.failed > 0) return {verdict, cell.name() + " failed"};
+  if (s.open > 0) return {verdict, cell.name() + " was not trained to the end"};
+  return {verdict, fmt::format("{} diverged in {} of {} seeds", cell.name(), s.diverged, s.seeds)};
+}
+
+Judgement idle(const NamedCell& cell) {
+  return {Verdict::kUndecided, cell.name() + " is no better than guessing after so few steps"};
+}
+
+std::string grounds_of_higher(Verdict verdict, double by, double margin) {
+  if (by == 0) {
+    return fmt::format("{} (significant above {})", verdict == Verdict::kUndecided ? ", which is within the noise" : "",
+                       number(margin));
+  }
+  const char* words = verdict == Verdict::kHolds         ? "more than the claimed"
+                      : verdict == Verdict::kDoesNotHold ? "not more than the claimed"
+                                                         : "too close to call against the claimed";
+  return fmt::format(", {} {:g} (margin of error {})", words, by, number(margin));
+}
+
+}  // namespace
+
+bool is_trained(const CellSummary& s) { return !s.values.empty() && s.diverged == 0 && s.failed == 0 && s.open == 0; }
+
+Difference difference_of(const CellSummary& a, const CellSummary& b) {
+  const bool one_seed = a.values.size() < 2 || b.values.size() < 2;
+  return {a.mean - b.mean, one_seed ? margin_of_one_seed(a, b) : margin_of_seeds(a, b)};
+}
+
+Judgement judge_higher(const NamedCell& a, const NamedCell& b, double by) {
+  if (all_diverged(a.summary) && is_trained(b.summary)) {
+    return {Verdict::kDoesNotHold, a.name() + " diverged", "", -INFINITY};
+  }
+  if (is_trained(a.summary) && all_diverged(b.summary)) {
+    return {Verdict::kHolds, b.name() + " diverged", "", INFINITY};
+  }
+  for (const auto* cell : {&a, &b}) {
+    if (!is_trained(cell->summary)) return lacking(*cell);
+  }
+  if (is_same_training(a, b)) return same_training(a, b, Verdict::kDoesNotHold);
+  if (a.idle) return idle(a);
+  const auto difference = difference_of(a.summary, b.summary);
+  const double beyond = difference.points - by;
+  Judgement out;
+  if (std::abs(beyond) > difference.margin) out.verdict = beyond > 0 ? Verdict::kHolds : Verdict::kDoesNotHold;
+  out.reason = how_they_stand(a, b, difference.points) + grounds_of_higher(out.verdict, by, difference.margin);
+  out.brief = fmt::format("{}{} points, margin of error {}", difference.points < 0 ? "-" : "+",
+                          number(difference.points), number(difference.margin));
+  out.support = beyond / std::max(difference.margin, 1e-9);
+  return out;
+}
+
+Judgement judge_close(const NamedCell& a, const NamedCell& b, double within) {
+  for (const auto* cell : {&a, &b}) {
+    if (!is_trained(cell->summary)) {
+      return lacking(*cell, all_diverged(cell->summary) ? Verdict::kDoesNotHold : Verdict::kUndecided);
+    }
+  }
+  if (is_same_training(a, b)) return same_training(a, b, Verdict::kHolds);
+  for (const auto* cell : {&a, &b}) {
+    if (cell->idle) return idle(*cell);
+  }
+  const auto seeds = std::min(a.summary.values.size(), b.summary.values.size());
+  const auto left = with_seeds(a.summary, seeds);
+  const auto right = with_seeds(b.summary, seeds);
+  const auto difference = seeds > 1 ? paired_difference(left, right) : difference_of(left, right);
+  const double apart = std::abs(difference.points);
+  Judgement out;
+  if (apart - difference.margin > within) out.verdict = Verdict::kDoesNotHold;
+  if (apart + difference.margin <= within) out.verdict = Verdict::kHolds;
+  const char* words = out.verdict == Verdict::kHolds         ? "within the claimed"
+                      : out.verdict == Verdict::kDoesNotHold ? "more than the claimed"
+                                                             : "which does not show whether it is within the claimed";
+  out.reason = fmt::format("{} are {} points apart, {} {:g} (margin of error {})", both(a, b), number(apart), words,
+                           within, number(difference.margin));
+  out.brief = fmt::format("{} points apart, margin of error {}", number(apart), number(difference.margin));
+  out.support = (within - apart) / std::max(difference.margin, 1e-9);
+  return out;
+}
+
+Judgement judge_diverges(const NamedCell& cell) {
+  const auto& s = cell.summary;
+  if (all_diverged(s)) return {Verdict::kHolds, cell.name() + " diverged"};
+  if (cell.idle) return {Verdict::kUndecided, cell.name() + " neither diverged nor learned anything in so few steps"};
+  if (is_trained(s)) return {Verdict::kDoesNotHold, fmt::format("{} was trained to {:.1f} %", cell.name(), s.mean)};
+  return lacking(cell);
+}
+
+std::string rule_of_claims() {
+  return fmt::format(
+      "How claims are judged: two cells differ when Welch's t-test over their seeds is significant at 95 %. "
+      "Cells are shown to be close by their differences seed by seed, or because they are one training by "
+      "construction. With a single seed, only a difference counts that is above {:g} points and above {:g} standard "
+      "errors of so few validation images. A cell that diverged is below one that was trained. At scales other "
+      "than the paper's, a cell that is no better than guessing has not learned yet and decides nothing where it "
+      "should be the higher one. A claim about several comparisons holds when all of them hold, and does not hold "
+      "when one of them fails; the sentence shown is the comparison that speaks most against the claim.",
+      kHuge, kHugeErrors);
+}
+
+}  // namespace frn::report

@@ -1,0 +1,71 @@
+// A study as it is at one of its scales.
+#include <algorithm>
+
+#include "frn/report/study_definition.h"
+
+namespace frn::report {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+bool holds(const Texts& texts, const std::string& text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+void keep_values(StudyDefinition& study, const std::vector<size_t>& kept) {
+  for (auto& [metric, rows] : study.published) {
+    for (auto& [row, values] : rows) {
+      std::vector<PublishedValue> left;
+      for (const size_t column : kept) left.push_back(values[column]);
+      values = std::move(left);
+    }
+  }
+}
+
+// What is left of a claim; false: nothing that could be compared.
+bool keep_cells(StudyClaim& claim, const Texts& columns) {
+  const bool had_columns = !claim.columns.empty();
+  std::erase_if(claim.columns, [&](const auto& column) { return !holds(columns, column); });
+  if (had_columns && claim.columns.empty()) return false;
+  const bool compares = !claim.higher.empty();
+  for (auto* cells : {&claim.higher, &claim.lower, &claim.close, &claim.diverges}) {
+    std::erase_if(*cells, [&](const auto& cell) {
+      const auto column = split_cell_name(cell).column;
+      return !column.empty() && !holds(columns, column);
+    });
+  }
+  if (compares) return !claim.higher.empty() && !claim.lower.empty();
+  return !claim.close.empty() || !claim.diverges.empty();
+}
+
+void keep_columns(StudyDefinition& study, const Texts& names) {
+  std::vector<StudyLine> columns;
+  std::vector<size_t> kept;
+  for (size_t c = 0; c < study.columns.size(); ++c) {
+    if (!holds(names, study.columns[c].name)) continue;
+    kept.push_back(c);
+    columns.push_back(study.columns[c]);
+  }
+  keep_values(study, kept);
+  study.columns = std::move(columns);
+  std::erase_if(study.claims, [&](auto& claim) { return !keep_cells(claim, names); });
+  for (auto& figure : study.figures) {
+    std::erase_if(figure.inset, [&](const auto& column) { return !holds(names, column); });
+  }
+}
+
+}  // namespace
+
+StudyDefinition at_scale(StudyDefinition study, const std::string& name) {
+  const StudyScale scale = study.scale(name);
+  if (!scale.only_columns.empty()) keep_columns(study, scale.only_columns);
+  for (auto& column : study.columns) {
+    if (const auto other = scale.titles.find(column.name); other != scale.titles.end()) {
+      column.title += " / " + other->second;
+    }
+    if (const auto other = scale.words.find(column.name); other != scale.words.end()) column.words = other->second;
+  }
+  return study;
+}
+
+}  // namespace frn::report

@@ -1,0 +1,97 @@
+#include "frn/report/study_terminal.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frn/report/study_tables.h"
+
+namespace frn::report {
+namespace {
+
+using Lines = std::vector<std::vector<std::string>>;
+
+// One digit after the point: a screen is for what stands out.
+std::string short_value(const CellSummary& summary) {
+  if (summary.values.empty() || summary.values.size() < summary.seeds) return value_text(summary);
+  auto out = fmt::format("{}{:.1f}", summary.same_as_another ? "= " : "", summary.mean);
+  if (summary.values.size() > 1) out += fmt::format(" ± {:.1f}", summary.deviation);
+  return out;
+}
+
+std::string short_paper(const PublishedValue* value) {
+  return value == nullptr || value->diverged ? published_text(value) : fmt::format("{:.1f}", value->percent);
+}
+
+// The first column to the left, the others to the right.
+std::string aligned(const Lines& lines) {
+  std::vector<size_t> widths(lines.front().size(), 0);
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], width_of(line[i]));
+  }
+  std::string out;
+  for (const auto& line : lines) {
+    std::string text = "  " + line[0] + std::string(widths[0] - width_of(line[0]), ' ');
+    for (size_t i = 1; i < line.size(); ++i) text += std::string(widths[i] - width_of(line[i]) + 3, ' ') + line[i];
+    out += text + "\n";
+  }
+  return out;
+}
+
+std::string table_of(const StudyResults& results) {
+  const auto& study = results.study;
+  const auto& metric = study.metrics.front();
+  const bool has_paper = study.published.contains(metric.key);
+  Lines lines{{""}};
+  for (const auto& column : study.columns) lines[0].push_back(column.title);
+  for (size_t r = 0; r < study.rows.size(); ++r) {
+    std::vector<std::string> ours{study.rows[r].title};
+    std::vector<std::string> paper{"  paper"};
+    for (size_t c = 0; c < study.columns.size(); ++c) {
+      ours.push_back(short_value(summarise(results, metric.key, r, c)));
+      paper.push_back(short_paper(study.published_at(metric.key, r, c)));
+    }
+    lines.push_back(std::move(ours));
+    if (has_paper) lines.push_back(std::move(paper));
+  }
+  return aligned(lines);
+}
+
+std::string claims_of(const StudyResults& results) {
+  const auto claims = judge(results);
+  if (claims.empty()) return "";
+  auto out = fmt::format("\nClaims of the paper: {}\n", verdict_count(claims));
+  for (const auto& claim : claims) {
+    const auto& text = claim.claim->text;
+    out += fmt::format("  {:<14} {} ({})\n", verdict_text(claim.verdict),
+                       text.substr(0, text.find_last_not_of('.') + 1), claim.brief);
+  }
+  return out;
+}
+
+std::string not_finished(const StudyResults& results) {
+  const auto notes = notes_of(results);
+  if (notes.empty()) return "";
+  std::string out = "\nNot finished:";
+  constexpr size_t kMost = 8;
+  for (size_t i = 0; i < std::min(notes.size(), kMost); ++i) {
+    out += fmt::format("{} {} ({})", i == 0 ? "" : ",", notes[i].cell, notes[i].state);
+  }
+  if (notes.size() > kMost) out += fmt::format(", and {} more", notes.size() - kMost);
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string terminal_text(const StudyFolder& folder) {
+  const auto results = read_results(folder);
+  const auto& study = results.study;
+  auto out = fmt::format("{} ({}), scale {}: {}\n{} in %{}\n\n", study.title, study.place, results.record.scale,
+                         state_of_cells(results), study.metrics.front().title,
+                         study.column_title.empty() ? "" : ", by " + study.column_title);
+  out += table_of(results);
+  if (results.count_same() > 0) out += "  = the same training as another cell by construction, trained once\n";
+  return out + not_finished(results) + claims_of(results);
+}
+
+}  // namespace frn::report

@@ -1,0 +1,98 @@
+// A claim is judged by one sentence that says how two cells stand, and how far apart they would have to be.
+#include "frn/report/study_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+namespace frn::report {
+namespace {
+
+NamedCell cell(const char* row, const char* column, const std::vector<double>& values) {
+  NamedCell out{row, column, {}};
+  auto& s = out.summary;
+  s.values = values;
+  s.seeds = values.size();
+  s.samples = 1000;
+  s.mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  for (size_t i = 0; i < values.size(); ++i) s.trained_as.push_back(out.name() + std::to_string(i));
+  if (values.size() < 2) return out;
+  double squares = 0;
+  for (const double value : values) squares += (value - s.mean) * (value - s.mean);
+  s.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  return out;
+}
+
+TEST(StudyComparison, ADifferenceIsSaidWithWhatWouldBeSignificant) {
+  const auto many = cell("BN", "at 32 images", {84, 85, 86});
+  const auto one = cell("BN", "at 1 image", {30, 31, 32});
+  const auto holds = judge_higher(many, one, 0);
+  EXPECT_EQ(holds.verdict, Verdict::kHolds);
+  EXPECT_EQ(holds.reason, "BN at 32 images is 54 points above BN at 1 image (significant above 2.3)");
+  const auto fails = judge_higher(one, many, 0);
+  EXPECT_EQ(fails.verdict, Verdict::kDoesNotHold);
+  EXPECT_EQ(fails.reason, "BN at 1 image is 54 points below BN at 32 images (significant above 2.3)");
+  EXPECT_LT(fails.support, 0);
+}
+
+TEST(StudyComparison, TheColumnIsSaidOnceWhenItIsTheSame) {
+  const auto judged =
+      judge_higher(cell("FRN", "at 2 images", {80.8, 81.8, 82.8}), cell("BN", "at 2 images", {80, 81, 82}), 0);
+  EXPECT_EQ(judged.verdict, Verdict::kUndecided);
+  EXPECT_EQ(judged.reason, "FRN is 0.8 points above BN at 2 images, which is within the noise (significant above 2.3)");
+  const auto alone = judge_higher(cell("FRN", "", {90}), cell("BN", "", {80}), 0);
+  EXPECT_EQ(alone.reason, "FRN is 10 points above BN (significant above 7.9)");
+}
+
+TEST(StudyComparison, AClaimedSizeIsPartOfTheSentence) {
+  const auto low = cell("BN", "", {50, 51, 52});
+  EXPECT_EQ(judge_higher(cell("FRN", "", {80, 81, 82}), low, 20).reason,
+            "FRN is 30 points above BN, more than the claimed 20 (margin of error 2.3)");
+  EXPECT_EQ(judge_higher(cell("FRN", "", {60, 61, 62}), low, 20).reason,
+            "FRN is 10 points above BN, not more than the claimed 20 (margin of error 2.3)");
+  EXPECT_EQ(judge_higher(cell("FRN", "", {71, 72, 73}), low, 20).reason,
+            "FRN is 21 points above BN, too close to call against the claimed 20 (margin of error 2.3)");
+}
+
+TEST(StudyComparison, CloseIsWithinWhenTheMarginIsToo) {
+  const auto a = cell("BN", "", {80, 81, 82});
+  EXPECT_EQ(judge_close(a, cell("FRN", "", {80.1, 81.1, 82.1}), 0.5).reason,
+            "BN and FRN are 0.1 points apart, within the claimed 0.5 (margin of error 0)");
+  EXPECT_EQ(judge_close(a, cell("FRN", "", {90, 91, 92}), 0.5).verdict, Verdict::kDoesNotHold);
+  const auto open = judge_close(a, cell("FRN", "", {82, 81, 80}), 0.5);
+  EXPECT_EQ(open.verdict, Verdict::kUndecided);
+  EXPECT_EQ(
+      open.reason,
+      "BN and FRN are 0 points apart, which does not show whether it is within the claimed 0.5 (margin of error 5)");
+}
+
+TEST(StudyComparison, OneTrainingIsNeitherAboveNorApart) {
+  auto a = cell("FRN", "at 32 images", {80});
+  auto b = cell("FRN", "at 1 image", {80});
+  b.summary.trained_as = a.summary.trained_as;
+  b.summary.same_as_another = true;
+  EXPECT_EQ(judge_close(a, b, 0.5).verdict, Verdict::kHolds);
+  EXPECT_TRUE(judge_close(a, b, 0.5).same);
+  EXPECT_EQ(judge_higher(a, b, 0).verdict, Verdict::kDoesNotHold);
+  a.idle = b.idle = true;
+  EXPECT_EQ(judge_close(a, b, 0.5).verdict, Verdict::kHolds) << "the same, whatever it learned";
+}
+
+TEST(StudyComparison, VerdictsAreCounted) {
+  const auto of = [](std::vector<Verdict> verdicts) {
+    std::vector<JudgedClaim> claims;
+    for (const auto verdict : verdicts) claims.push_back({nullptr, verdict, "", ""});
+    return verdict_count(claims);
+  };
+  constexpr auto kHolds = Verdict::kHolds;
+  constexpr auto kFails = Verdict::kDoesNotHold;
+  constexpr auto kOpen = Verdict::kUndecided;
+  EXPECT_EQ(of({kHolds, kHolds, kFails, kOpen, kOpen}), "2 hold, 1 does not, 2 are undecided");
+  EXPECT_EQ(of({kHolds, kFails, kFails, kOpen}), "1 holds, 2 do not, 1 is undecided");
+  EXPECT_EQ(of({kFails, kFails}), "2 do not hold");
+  EXPECT_EQ(of({kHolds}), "1 holds");
+}
+
+}  // namespace
+}  // namespace frn::report
