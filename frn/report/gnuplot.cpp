@@ -73,7 +73,7 @@ std::string inset_of(const LineChart& chart, const std::string& plot) {
       "noborder\nset xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\nset border 15\nset tics font ',11'\n"
       "set ytics {:.9g}\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\nset tmargin 0.5\nset bmargin 1.5\n"
       "{}unset multiplot\n",
-      chart.x_falls ? 0.13 : 0.42, x_range.first, x_range.second, inset.y_low, inset.y_high,
+      chart.x_falls ? 0.17 : 0.42, x_range.first, x_range.second, inset.y_low, inset.y_high,
       round_step((inset.y_high - inset.y_low) / 3), plot);
 }
 
@@ -177,28 +177,32 @@ std::string data_of(const Curve& curve) {
 }
 
 // `using` asks for numbers, which makes NaN a gap.
-std::string plot_of(const Curve& curve, size_t number) {
-  auto out = fmt::format("$curve{} using 1:2 with {} linewidth 2 linecolor rgb '{}' title {}", number,
-                         curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines", colour_of(number),
-                         quoted(curve.title));
+std::string line_of(const Curve& curve, size_t number) {
+  return fmt::format("$curve{} using 1:2 with {} linewidth 2 linecolor rgb '{}' title {}", number,
+                     curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines", colour_of(number),
+                     quoted(curve.title));
+}
+
+// A bar without a mark in its middle: gnuplot clears a circle for that, and lines would have holes there.
+std::string bars_of(const Curve& curve, size_t number) {
   const auto has_bar = [](double spread) { return std::isfinite(spread); };
-  if (std::any_of(curve.spread.begin(), curve.spread.end(), has_bar)) {
-    out += fmt::format(
-        ", $curve{} using 1:2:3 with yerrorbars pointtype 0 linewidth 1.5 linecolor rgb '{}' "
-        "notitle",
-        number, colour_of(number));
-  }
-  return out;
+  if (std::none_of(curve.spread.begin(), curve.spread.end(), has_bar)) return "";
+  return fmt::format(
+      "$curve{0} using 1:($2-$3):(0):(2*$3) with vectors heads size graph 0.008,90 linewidth 1.2 linecolor rgb '{1}' "
+      "notitle, ",
+      number, colour_of(number));
 }
 
 std::string script_of(const LineChart& chart, const std::filesystem::path& svg) {
   std::string data;
-  std::string plot = "plot ";
+  std::string bars;
+  std::string lines;
   for (size_t i = 0; i < chart.curves.size(); ++i) {
     data += fmt::format("$curve{} << EOD\n{}EOD\n", i, data_of(chart.curves[i]));
-    plot += (i == 0 ? "" : ", ") + plot_of(chart.curves[i], i);
+    bars += bars_of(chart.curves[i], i);
+    lines += (i == 0 ? "" : ", ") + line_of(chart.curves[i], i);
   }
-  plot += "\n";
+  const auto plot = "plot " + bars + lines + "\n";
   if (!chart.inset) return settings_of(chart, svg) + data + plot;
   return settings_of(chart, svg) + data + "set multiplot\n" + plot + inset_of(chart, plot);
 }
