@@ -15,6 +15,7 @@ at::Device choose_device(const std::string& name, const Place& place) {
                 "device must be cpu here but is cuda: this program was built without CUDA (build the preset cuda), "
                 "or the machine shows no GPU");
   }
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): a count that LibTorch keeps in 8 bits
   const auto count = static_cast<int64_t>(at::detail::getCUDAHooks().deviceCount());
   if (place.local_rank >= count) {
     throw Error("device",

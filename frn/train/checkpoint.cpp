@@ -159,7 +159,7 @@ void CheckpointFolder::remove_old() const {
 }
 
 fs::path CheckpointFolder::save(const Checkpoint& checkpoint) {
-  const auto place = path_of(checkpoint.state.step);
+  auto place = path_of(checkpoint.state.step);
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) fail(folder_, "the folder cannot be made: " + error.message());
