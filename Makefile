@@ -15,7 +15,7 @@ SOURCES := find frn bench tests -type f \( -name '*.cpp' -o -name '*.h' -o -name
 
 -include .deps/environment.mk
 
-.PHONY: help run build test bench check-all lint format clean
+.PHONY: help run build test bench check-all lint format times clean
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
@@ -36,6 +36,10 @@ run build test bench check-all lint:
 format: ## format the C++ sources in place
 	@tools/setup.sh test
 	+@$(MAKE) do-format
+
+times: ## seconds of the slowest steps of what was built, and of all together
+	@awk -F'\t' 'NF > 4 { took[$$4] = ($$2 - $$1) / 1000 } END { for (step in took) { all += took[step]; print took[step], step } \
+	  print all, "all steps together" }' $(FOLDER)/.ninja_log | sort -rn | head -n 16
 
 clean: ## remove builds and results, keep what was fetched (.deps)
 	rm -rf build build-* out

@@ -80,7 +80,7 @@ TEST(StudyComparison, OneTrainingIsNeitherAboveNorApart) {
 }
 
 TEST(StudyComparison, VerdictsAreCounted) {
-  const auto of = [](std::vector<Verdict> verdicts) {
+  const auto of = [](const std::vector<Verdict>& verdicts) {
     std::vector<JudgedClaim> claims;
     for (const auto verdict : verdicts) claims.push_back({nullptr, verdict, "", ""});
     return verdict_count(claims);

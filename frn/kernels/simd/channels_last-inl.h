@@ -1,10 +1,10 @@
 // Loops over channels-last rows: a vector holds adjacent channels of one position. Rows are taken a few at a time, so
 // that a strip's coefficients and chains stay in registers while every cache line is still read once and in order.
-#if defined(FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H_
-#undef FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H_
+#if defined(FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H
+#undef FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H
 #else
-#define FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H_
+#define FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H
 #endif
 
 #include "frn/kernels/simd/contiguous-inl.h"
@@ -269,4 +269,4 @@ struct ChannelsLast {
 
 }  // namespace frn::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H_
+#endif  // FRN_KERNELS_SIMD_CHANNELS_LAST_INL_H

@@ -1,9 +1,9 @@
 // Loops over contiguous maps: each channel's positions lie side by side, a vector holds positions of one channel.
-#if defined(FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_
-#undef FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_
+#if defined(FRN_KERNELS_SIMD_CONTIGUOUS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef FRN_KERNELS_SIMD_CONTIGUOUS_INL_H
+#undef FRN_KERNELS_SIMD_CONTIGUOUS_INL_H
 #else
-#define FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_
+#define FRN_KERNELS_SIMD_CONTIGUOUS_INL_H
 #endif
 
 #include "frn/kernels/simd/vector-inl.h"
@@ -271,4 +271,4 @@ struct Contiguous {
 
 }  // namespace frn::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // FRN_KERNELS_SIMD_CONTIGUOUS_INL_H_
+#endif  // FRN_KERNELS_SIMD_CONTIGUOUS_INL_H

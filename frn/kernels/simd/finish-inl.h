@@ -1,9 +1,9 @@
 // The steps between the passes, for groups of one channel: a vector holds channels, all arithmetic is in double.
-#if defined(FRN_KERNELS_SIMD_FINISH_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FRN_KERNELS_SIMD_FINISH_INL_H_
-#undef FRN_KERNELS_SIMD_FINISH_INL_H_
+#if defined(FRN_KERNELS_SIMD_FINISH_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef FRN_KERNELS_SIMD_FINISH_INL_H
+#undef FRN_KERNELS_SIMD_FINISH_INL_H
 #else
-#define FRN_KERNELS_SIMD_FINISH_INL_H_
+#define FRN_KERNELS_SIMD_FINISH_INL_H
 #endif
 
 #include "frn/kernels/simd/vector-inl.h"
@@ -88,4 +88,4 @@ void finish_channel_gradients(const ChannelGradients<A>& g) {
 
 }  // namespace frn::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // FRN_KERNELS_SIMD_FINISH_INL_H_
+#endif  // FRN_KERNELS_SIMD_FINISH_INL_H

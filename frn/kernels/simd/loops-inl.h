@@ -1,9 +1,9 @@
 // Fills the table of loops of one SIMD target for one element type. Included once per target by f32.cpp and its peers.
-#if defined(FRN_KERNELS_SIMD_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FRN_KERNELS_SIMD_LOOPS_INL_H_
-#undef FRN_KERNELS_SIMD_LOOPS_INL_H_
+#if defined(FRN_KERNELS_SIMD_LOOPS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef FRN_KERNELS_SIMD_LOOPS_INL_H
+#undef FRN_KERNELS_SIMD_LOOPS_INL_H
 #else
-#define FRN_KERNELS_SIMD_LOOPS_INL_H_
+#define FRN_KERNELS_SIMD_LOOPS_INL_H
 #endif
 
 #include "frn/kernels/simd/channels_last-inl.h"
@@ -52,4 +52,4 @@ const LayoutLoops<T>* layout_loops() {
 }
 
 }  // namespace frn::kernels::HWY_NAMESPACE
-#endif  // FRN_KERNELS_SIMD_LOOPS_INL_H_
+#endif  // FRN_KERNELS_SIMD_LOOPS_INL_H

@@ -1,9 +1,9 @@
 // Loads, stores, wide sums and the formula itself on one vector. Included once per SIMD target.
-#if defined(FRN_KERNELS_SIMD_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef FRN_KERNELS_SIMD_VECTOR_INL_H_
-#undef FRN_KERNELS_SIMD_VECTOR_INL_H_
+#if defined(FRN_KERNELS_SIMD_VECTOR_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef FRN_KERNELS_SIMD_VECTOR_INL_H
+#undef FRN_KERNELS_SIMD_VECTOR_INL_H
 #else
-#define FRN_KERNELS_SIMD_VECTOR_INL_H_
+#define FRN_KERNELS_SIMD_VECTOR_INL_H
 #endif
 
 #include <bit>
@@ -385,4 +385,4 @@ struct GradientChain {
 
 }  // namespace frn::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif  // FRN_KERNELS_SIMD_VECTOR_INL_H_
+#endif  // FRN_KERNELS_SIMD_VECTOR_INL_H
