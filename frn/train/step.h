@@ -57,7 +57,8 @@ class Step {
   bool tracking_set_ = true;
 };
 
-// The model's outputs under the options' autocast, on the device of its weights, and their loss: the auxiliary head's is added with its weight.
+// The model's outputs under the options' autocast, on the device of its weights, and their loss: the auxiliary head's
+// is added with its weight.
 ModelOutput forward(Model& model, const at::Tensor& images, bool bfloat16);
 at::Tensor loss_of(const Model& model, const ModelOutput& output, const at::Tensor& labels, double label_smoothing);
 
