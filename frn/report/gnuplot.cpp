@@ -68,12 +68,12 @@ std::string inset_of(const LineChart& chart, const std::string& plot) {
   const auto& inset = *chart.inset;
   const auto x_range = chart.x_falls ? std::pair(inset.x_high, inset.x_low) : std::pair(inset.x_low, inset.x_high);
   return fmt::format(
-      "set origin {},0.22\nset size 0.5,0.42\nunset key\nunset title\nunset xlabel\nunset ylabel\nunset label\n"
+      "set origin {},0.27\nset size 0.5,0.4\nunset key\nunset title\nunset xlabel\nunset ylabel\nunset label\n"
       "unset arrow\nset object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#ffffff' fillstyle solid "
       "noborder\nset xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\nset border 15\nset tics font ',11'\n"
       "set ytics {:.9g}\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\nset tmargin 0.5\nset bmargin 1.5\n"
       "{}unset multiplot\n",
-      chart.x_falls ? 0.13 : 0.42, x_range.first, x_range.second, inset.y_low, inset.y_high,
+      chart.x_falls ? 0.16 : 0.42, x_range.first, x_range.second, inset.y_low, inset.y_high,
       round_step((inset.y_high - inset.y_low) / 3), plot);
 }
 
@@ -184,9 +184,8 @@ std::string plot_of(const Curve& curve, size_t number) {
   const auto has_bar = [](double spread) { return std::isfinite(spread); };
   if (std::any_of(curve.spread.begin(), curve.spread.end(), has_bar)) {
     out += fmt::format(
-        ", $curve{} using 1:2:3 with yerrorbars pointtype 0 linewidth 1.5 linecolor rgb '{}' "
-        "notitle",
-        number, colour_of(number));
+        ", $curve{} using 1:($2-$3):(0):(2*$3) with vectors nohead linewidth 1.5 linecolor rgb '{}' notitle", number,
+        colour_of(number));
   }
   return out;
 }
