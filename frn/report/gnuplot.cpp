@@ -68,7 +68,7 @@ std::string inset_of(const LineChart& chart, const std::string& plot) {
   const auto& inset = *chart.inset;
   const auto x_range = chart.x_falls ? std::pair(inset.x_high, inset.x_low) : std::pair(inset.x_low, inset.x_high);
   return fmt::format(
-      "set origin {},0.22\nset size 0.5,0.42\nunset key\nunset title\nunset xlabel\nunset ylabel\nunset label\n"
+      "set origin {},0.27\nset size 0.5,0.4\nunset key\nunset title\nunset xlabel\nunset ylabel\nunset label\n"
       "unset arrow\nset object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#ffffff' fillstyle solid "
       "noborder\nset xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\nset border 15\nset tics font ',11'\n"
       "set ytics {:.9g}\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\nset tmargin 0.5\nset bmargin 1.5\n"

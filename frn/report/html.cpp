@@ -39,7 +39,7 @@ tr.inner td { padding-bottom: 0; border-bottom: 0; }
 .bad { color: var(--bad); }
 .open { color: var(--open); }
 ul.judged { margin: 0; padding: 0; list-style: none; }
-ul.judged li { display: grid; grid-template-columns: 8rem 1fr; padding: .55rem 0; border-bottom: 1px solid var(--line); }
+ul.judged li { display: grid; grid-template-columns: 8.5rem 1fr; padding: .55rem 0; border-bottom: 1px solid var(--line); }
 ul.judged small { grid-column: 2; color: var(--soft); font-size: .88rem; }
 dl { margin: 0; columns: 20rem; column-gap: 2.5rem; font-size: .95rem; }
 dl div { display: flex; justify-content: space-between; gap: 1rem; padding: .3rem 0; break-inside: avoid;
@@ -68,13 +68,20 @@ footer { margin-top: 3rem; padding-top: .75rem; color: var(--soft); font-size: .
 }
 )";
 
-// The colours of charts as gnuplot writes them, and the page's, which change with its scheme.
-constexpr std::pair<std::string_view, std::string_view> kColours[]{
-    {"rgb(  0, 114, 178)", "var(--hue-0)"}, {"rgb(213,  94,   0)", "var(--hue-1)"},
-    {"rgb(  0, 158, 115)", "var(--hue-2)"}, {"rgb(204, 121, 167)", "var(--hue-3)"},
-    {"rgb(230, 159,   0)", "var(--hue-4)"}, {"rgb( 86, 180, 233)", "var(--hue-5)"},
-    {"rgb(136, 136, 136)", "var(--soft)"},  {"rgb(221, 221, 221)", "var(--line)"},
-    {"rgb(255, 255, 255)", "var(--paper)"},
+// The colours of charts as gnuplot writes them, in lines and in letters, and the page's, which change with its scheme.
+struct ChartColour {
+  std::string_view of_lines, of_letters, ours;
+};
+constexpr ChartColour kColours[]{
+    {"rgb(  0, 114, 178)", "rgb(0,114,178)", "var(--hue-0)"},
+    {"rgb(213,  94,   0)", "rgb(213,94,0)", "var(--hue-1)"},
+    {"rgb(  0, 158, 115)", "rgb(0,158,115)", "var(--hue-2)"},
+    {"rgb(204, 121, 167)", "rgb(204,121,167)", "var(--hue-3)"},
+    {"rgb(230, 159,   0)", "rgb(230,159,0)", "var(--hue-4)"},
+    {"rgb( 86, 180, 233)", "rgb(86,180,233)", "var(--hue-5)"},
+    {"rgb(136, 136, 136)", "rgb(136,136,136)", "var(--soft)"},
+    {"rgb(221, 221, 221)", "rgb(221,221,221)", "var(--line)"},
+    {"rgb(255, 255, 255)", "rgb(255,255,255)", "var(--paper)"},
 };
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
@@ -161,7 +168,10 @@ std::string figure(std::string_view svg, std::string_view name, std::string_view
     replace_all(drawing, fmt::format("id={}", quote), fmt::format("id={}{}-", quote, escape(name)));
     replace_all(drawing, fmt::format("href={}#", quote), fmt::format("href={}#{}-", quote, escape(name)));
   }
-  for (const auto& [colour, ours] : kColours) replace_all(drawing, colour, ours);
+  for (const auto& colour : kColours) {
+    replace_all(drawing, colour.of_lines, colour.ours);
+    replace_all(drawing, colour.of_letters, colour.ours);
+  }
   // gnuplot's own title would show as a hint under the mouse.
   const auto begin = drawing.find("<title>");
   const auto end = drawing.find("</title>");

@@ -45,7 +45,7 @@ class OverColumns {
   // a little beside the next, so that bars do not cover each other.
   template <typename Value>
   LineChart chart(const Value& value_at) const {
-    constexpr double kBeside = 0.05;  // in doublings of x
+    constexpr double kBeside = 0.08;  // in doublings of x
     const auto& study = results_.study;
     auto chart = empty_chart(figure_.x_label, title_of(study, figure_.metric) + ", %");
     for (size_t r = 0; r < study.rows.size(); ++r) {

@@ -12,7 +12,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("FRN_SHARED", ROOT.parent / "shared"))
 PAPERS = sorted(SHARED.glob("paper/*.txt"))
 STUDIES = {p.stem: tomllib.loads(p.read_text()) for p in sorted((ROOT / "studies").glob("*.toml"))}
-TRAINED = {name: study for name, study in STUDIES.items() if "epsilons" not in study}
+OURS = {"table2-rates"}  # no table or figure of the paper
+TRAINED = {name: study for name, study in STUDIES.items() if "epsilons" not in study and name not in OURS}
 for study in TRAINED.values():
     if "base" in study:
         study.update({key: value for key, value in STUDIES[study["base"]].items() if key not in study})
@@ -165,3 +166,49 @@ def test_the_scale_paper_is_the_papers_setting(name):
         assert scale["batch_per_device"] == 32
     if name != "table4":
         assert scale["lr_base"] == 0.1
+
+
+def smoke_settings(study, row, column):
+    """Of a cell at scale smoke, in the order in which later ones win."""
+    scale = study["scale"]["smoke"]
+    named = lambda key, name: next(line for line in study[key] if line["name"] == name)  # noqa: E731
+    texts = ("about", "seeds", "first_seed", "columns", "row", "column", "cell", "name", "title", "short", "phrase")
+    settings = {}
+    for layer in (scale, named("column", column), named("row", row), scale.get("column", {}).get(column, {}), scale.get("row", {}).get(row, {})):
+        settings.update({key: value for key, value in layer.items() if key not in texts})
+    return settings
+
+
+def test_the_rates_of_table_2_were_found_with_its_own_settings_and_other_seeds():
+    table2, rates = STUDIES["table2"], STUDIES["table2-rates"]
+    smoke, sweep = table2["scale"]["smoke"], rates["scale"]["smoke"]
+    assert sweep["first_seed"] >= smoke["seeds"], "rates chosen on the seeds that are shown"
+    assert [row["name"] for row in rates["row"]] == [row["name"] for row in table2["row"]]
+    for row in table2["row"]:
+        ours = smoke_settings(table2, row["name"], "32")
+        assert any(smoke_settings(rates, row["name"], column["name"]) == ours for column in rates["column"]), row["name"]
+
+
+def test_every_method_of_table_2_has_the_rate_that_was_best_for_it():
+    """By the table in docs/results.md, which `frn study table2-rates` printed."""
+    text = (ROOT / "docs/results.md").read_text()
+    lines = [line for line in text[text.index("frn study table2-rates") :].splitlines() if line.startswith("|")]
+    split = lambda line: [cell.strip() for cell in line.strip("|").split("|")]  # noqa: E731
+    rates = [float(title) for title in split(lines[0])[2:]]
+    assert rates == [column["lr_base"] for column in STUDIES["table2-rates"]["column"]]
+    for row, line in zip(STUDIES["table2"]["row"], lines[2:]):
+        name, _, *cells = split(line)
+        assert name == row["title"]
+        means = [float(cell.split()[0]) for cell in cells]
+        assert smoke_settings(STUDIES["table2"], row["name"], "32")["lr_base"] == rates[means.index(max(means))], name
+
+
+def test_no_norm_of_table_2_is_given_other_steps_data_or_augmentation():
+    table2 = STUDIES["table2"]
+    seen = ("norm", "lr_base", "batch_per_device", "devices")
+    of = lambda row, column: {k: v for k, v in smoke_settings(table2, row, column).items() if k not in seen}  # noqa: E731
+    columns = table2["scale"]["smoke"]["columns"]
+    cells = [of(row["name"], column) for row in table2["row"] for column in columns]
+    assert all(cell == cells[0] for cell in cells)
+    steps = [smoke_settings(table2, "bn", column) for column in columns]
+    assert {settings["batch_per_device"] * settings["devices"] for settings in steps} == {32}
