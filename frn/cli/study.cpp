@@ -181,8 +181,8 @@ void train_and_report(const Options& options, const Task& task) {
   for (const auto& cell : wanted) asked.insert(cell.name);
   folder.write(text.text, {text.name, options.scale, seeds, asked, given, provenance(), same_as});
   const int64_t jobs = jobs_of(options, plan);
-  fmt::print("{} at scale {}: {} trainings for {} cells, {} at a time, in {}\n", text.name, options.scale, plan.size(),
-             wanted.size(), jobs, folder.path.string());
+  fmt::print("{} at scale {}: {}, {} at a time, in {}\n", text.name, options.scale,
+             amount_of_work(plan.size(), wanted.size()), jobs, folder.path.string());
   std::vector<StudyJob> work;
   for (const auto& cell : plan) work.push_back({cell.cell, cell.steps_to_go(), cell.work()});
   const auto outcome = run_cells(folder, work, jobs);
@@ -213,7 +213,8 @@ void run(const Options& options) {
   if (options.report_only) return print_report(folder);
   const auto study = report::at_scale(report::parse_study(text.text, text.name, text.source), options.scale);
   const auto task = task_of(options, text, study, folder);
-  if (options.dry_run) return print_plan(study, task.plan, jobs_of(options, task.plan), same_of_wanted(task));
+  if (options.dry_run)
+    return print_plan(study, task.plan, task.wanted.size(), jobs_of(options, task.plan), same_of_wanted(task));
   train_and_report(options, task);
 }
 

@@ -116,7 +116,12 @@ std::vector<PlannedCell> plan_cells(const std::vector<report::StudyCell>& cells)
   return out;
 }
 
-void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, int64_t jobs,
+std::string amount_of_work(size_t trainings, size_t cells) {
+  if (trainings == cells) return fmt::format("{} cell{}", cells, cells == 1 ? "" : "s");
+  return fmt::format("{} training{} for {} cell{}", trainings, trainings == 1 ? "" : "s", cells, cells == 1 ? "" : "s");
+}
+
+void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, size_t cells, int64_t jobs,
                 const std::map<std::string, std::string>& same_as) {
   size_t cell_width = 4;
   size_t norm_width = 4;
@@ -130,7 +135,7 @@ void print_plan(const report::StudyDefinition& study, const std::vector<PlannedC
     fmt::print("\n");
     std::fflush(stdout);
   };
-  fmt::print("{}: {} trainings for {} cells\n\n", study.name, plan.size(), plan.size() + same_as.size());
+  fmt::print("{}: {}\n\n", study.name, amount_of_work(plan.size(), cells));
   print_line("cell", "model", "norm", "lr_peak", "images/step", "steps", "memory", "time");
   std::map<std::tuple<std::string, int64_t, int64_t>, MeasuredStep> measured;
   double seconds = 0;

@@ -33,8 +33,12 @@ train::TrainConfig config_of(const report::StudyCell& cell);
 // How many images are in the network at a time.
 int64_t images_at_once(const train::TrainConfig& config);
 
-// Measures a step of each network and prints the table. `same_as` are cells that are another's training.
-void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, int64_t jobs,
+// "30 trainings for 48 cells", "24 cells".
+std::string amount_of_work(size_t trainings, size_t cells);
+
+// Measures a step of each network and prints the table: the trainings in `plan` are for so many cells, `same_as` are
+// those of them that are another's training.
+void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, size_t cells, int64_t jobs,
                 const std::map<std::string, std::string>& same_as);
 
 }  // namespace frn::cli
