@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "frn/cli/exit.h"
+#include "frn/cli/stop_signals.h"
 #include "frn/core/error.h"
 
 namespace frn::cli {
@@ -29,8 +31,16 @@ namespace {
 // After the first has died: long enough for the others to notice by themselves, short for a person.
 constexpr auto kGrace = std::chrono::seconds(5);
 
-std::atomic<int> forwarded{0};
-void remember_signal(int number) { forwarded = number; }
+std::atomic<bool> paused{false};
+void remember_pause(int /*number*/) { paused = true; }
+
+// Of this process and thus of its ranks: Ctrl-Z stops them all, until the shell lets this one go on.
+void catch_pauses() {
+  struct sigaction action {};
+  action.sa_handler = remember_pause;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTSTP, &action, nullptr);
+}
 
 std::vector<std::string> arguments_of_ranks(const LaunchOptions& options) {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -90,9 +100,15 @@ int free_port() {
 
 // `output`: where rank 0 prints, -1 for where this program does.
 pid_t start_rank(int64_t rank, int64_t count, int port, std::vector<std::string> arguments, int output) {
+  const pid_t launcher = getpid();
   const pid_t child = fork();
   if (child < 0) throw Error("processes", std::string("cannot start a process: ") + std::strerror(errno));
   if (child > 0) return child;
+  setpgid(0, 0);                     // a Ctrl-C at the terminal reaches the launcher alone, which then asks its ranks
+  signal(SIGTTOU, SIG_IGN);          // they may still print, also after `stty tostop`
+  signal(SIGTSTP, SIG_DFL);          // the launcher's handler is not theirs
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // a launcher that is killed leaves no rank at work: they stop with a checkpoint
+  if (getppid() != launcher) _exit(kExitCannotStart);  // it was killed before
   if (rank == 0 && output >= 0) ::dup2(output, STDOUT_FILENO);
   const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), /*overwrite=*/1); };
   set("RANK", std::to_string(rank));
@@ -127,15 +143,28 @@ class Ranks {
  public:
   Ranks(int64_t count, const std::vector<std::string>& arguments, int output) {
     const int port = free_port();
-    for (int64_t rank = 0; rank < count; ++rank) children_.push_back(start_rank(rank, count, port, arguments, output));
+    try {
+      for (int64_t rank = 0; rank < count; ++rank) {
+        children_.push_back(start_rank(rank, count, port, arguments, output));
+      }
+    } catch (...) {
+      send(SIGKILL);
+      for (const pid_t child : children_) waitpid(child, nullptr, 0);
+      throw;
+    }
   }
 
   // Waits for all; ends the others when one fails.
   int wait(const std::string& advice) {
     std::optional<Ended> first;
+    int requests_seen = 0;
     std::chrono::steady_clock::time_point deadline;
     while (std::any_of(children_.begin(), children_.end(), [](pid_t child) { return child != 0; })) {
-      if (const int number = forwarded.exchange(0)) send(number);
+      if (stop_requests() != requests_seen) {
+        requests_seen = stop_requests();
+        send(requests_seen > 1 ? SIGKILL : stop_signal());
+      }
+      if (paused.exchange(false)) pause();
       int status = 0;
       const pid_t ended = waitpid(-1, &status, WNOHANG);
       if (ended > 0) {
@@ -150,8 +179,9 @@ class Ranks {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     if (!first) return 0;
+    if (requests_seen > 1) return kExitSignal + stop_signal();
     const int code = exit_code(first->status);
-    if (code != kExitSignal + SIGINT && code != kExitSignal + SIGTERM) {
+    if (requests_seen == 0 || code <= kExitSignal) {
       fmt::print(stderr, "frn: [processes] rank {} {}; the other ranks were ended{}\n", first->rank, how(first->status),
                  advice.empty() ? "" : "; " + advice);
     }
@@ -165,6 +195,11 @@ class Ranks {
     *found = 0;
     return found - children_.begin();
   }
+  void pause() {
+    send(SIGSTOP);
+    raise(SIGSTOP);
+    send(SIGCONT);
+  }
   void send(int number) {
     for (const pid_t child : children_) {
       if (child != 0) ::kill(child, number);
@@ -177,10 +212,8 @@ class Ranks {
 }  // namespace
 
 int launch_processes(int64_t count, const LaunchOptions& options) {
-  struct sigaction action {};
-  action.sa_handler = remember_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  catch_stop_signals(SecondRequest::kIsCounted, options.notice);
+  catch_pauses();
   if (options.output_of_first == nullptr) return Ranks(count, arguments_of_ranks(options), -1).wait(options.advice);
   const Capture capture;
   const int code = Ranks(count, arguments_of_ranks(options), capture.descriptor()).wait(options.advice);

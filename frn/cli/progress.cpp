@@ -18,6 +18,11 @@ constexpr int kBar = 24;
 
 }  // namespace
 
+void say(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
 size_t terminal_width() {
   winsize size{};
   return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
@@ -48,36 +53,32 @@ void Progress::show(int64_t done, const std::string& state) {
   const auto numbers = fmt::format("{} {}/{}", what_, done, total_);
   const auto left = fmt::format("{} left", clock_text(seconds_left(done)));
   if (!terminal_) {
-    fmt::print("{}  {}  {}\n", numbers, state, left);
-    std::fflush(stdout);
+    say(fmt::format("{}  {}  {}\n", numbers, state, left));
     return;
   }
   const int full = static_cast<int>(share * kBar);
   auto text = fmt::format("{} [{}{}] {:3.0f} %  {}  {}", numbers, std::string(full, '='), std::string(kBar - full, ' '),
                           100 * share, state, left);
   text.resize(std::min(text.size(), terminal_width() - 1));
-  fmt::print("\r\x1b[K{}", text);
-  std::fflush(stdout);
+  say("\r\x1b[K" + text);
   drawn_ = true;
 }
 
 void Progress::clear() {
   if (!drawn_) return;
-  std::fputs("\r\x1b[K", stdout);  // does not throw: destructors clear
-  std::fflush(stdout);
+  say("\r\x1b[K");
   drawn_ = false;
 }
 
 void Progress::line(const std::string& text) {
   clear();
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
+  say(text + "\n");
   last_ = Clock::now();
 }
 
 void Progress::warn(const std::string& text) {
   clear();
-  fmt::print(stderr, "frn: {}\n", text);
+  std::fputs(("frn: " + text + "\n").c_str(), stderr);
 }
 
 }  // namespace frn::cli

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +17,6 @@
 
 namespace frn::cli {
 namespace {
-
-constexpr int kWaitForLock = 30;  // seconds
 
 std::string tail_of(const std::filesystem::path& path, std::streamoff bytes) {
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -114,22 +111,5 @@ int64_t CellProcess::step() const {
   const auto found = text.rfind("\"step\":");
   return found == std::string::npos ? 0 : std::strtoll(text.c_str() + found + 7, nullptr, 10);
 }
-
-StudyLock::StudyLock(const report::StudyFolder& folder) {
-  const auto path = folder.path / "study.lock";
-  // Not closed in cells: while one of them lives, the folder is in use.
-  descriptor_ = open(path.c_str(), O_RDWR | O_CREAT, 0644);
-  if (descriptor_ < 0) throw Error("study", "cannot write " + path.string() + ": " + strerror(errno));
-  for (int waited = 0; flock(descriptor_, LOCK_EX | LOCK_NB) != 0; ++waited) {
-    if (waited >= kWaitForLock) {
-      close(descriptor_);
-      throw Error("study",
-                  "another frn study is at work in " + folder.path.string() + "; let it end, or stop it, first");
-    }
-    sleep(1);
-  }
-}
-
-StudyLock::~StudyLock() { close(descriptor_); }
 
 }  // namespace frn::cli

@@ -33,17 +33,4 @@ class CellProcess {
 // The last line that says what went wrong in what a program printed; empty when it printed nothing.
 std::string last_words(const std::filesystem::path& output);
 
-// Holds a study's folder for one process at a time, and for cells that outlive it.
-class StudyLock {
- public:
-  // Waits a while for cells of a killed study to end. Throws frn::Error when they do not.
-  explicit StudyLock(const report::StudyFolder& folder);
-  ~StudyLock();
-  StudyLock(const StudyLock&) = delete;
-  StudyLock& operator=(const StudyLock&) = delete;
-
- private:
-  int descriptor_ = -1;
-};
-
 }  // namespace frn::cli

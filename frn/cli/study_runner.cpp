@@ -4,16 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <deque>
 #include <fstream>
 #include <iterator>
 #include <memory>
 
+#include "frn/cli/stop_signals.h"
 #include "frn/cli/study_process.h"
 #include "frn/cli/study_progress.h"
 #include "frn/core/error.h"
+#include "frn/core/folder_lock.h"
 #include "frn/report/study_results.h"
 #include "frn/train/config.h"
 
@@ -25,32 +26,14 @@ using report::CellState;
 using report::StudyFolder;
 
 constexpr useconds_t kPause = 50'000;
-
-std::atomic<int> signals{0};
-std::atomic<int> last_signal{0};
-
-void on_signal(int number) {
-  last_signal = number;
-  ++signals;
-}
+constexpr auto kPatience = std::chrono::seconds(30);
 
 class CaughtSignals {
  public:
-  CaughtSignals() {
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    sigaction(SIGINT, &action, &before_[0]);
-    sigaction(SIGTERM, &action, &before_[1]);
-  }
-  ~CaughtSignals() {
-    sigaction(SIGINT, &before_[0], nullptr);
-    sigaction(SIGTERM, &before_[1], nullptr);
-  }
+  CaughtSignals() { catch_stop_signals(SecondRequest::kIsCounted); }
+  ~CaughtSignals() { release_stop_signals(); }
   CaughtSignals(const CaughtSignals&) = delete;
   CaughtSignals& operator=(const CaughtSignals&) = delete;
-
- private:
-  struct sigaction before_[2]{};
 };
 
 bool may_change(const std::string& key) {
@@ -105,19 +88,19 @@ class Runner {
     if (cells_done_ > 0) fmt::print("{} of {} cells are there already\n", cells_done_, cells_);
     const CaughtSignals caught;
     StudyProgress progress(cells_, cells_done_, total_, done_ + work_there());
-    int signals_sent = 0;
+    int requests_seen = 0;
     while (true) {
-      if (signals != signals_sent) {
-        signals_sent = signals;
-        stop(progress);
+      if (stop_requests() != requests_seen) {
+        requests_seen = stop_requests();
+        stop(progress, requests_seen);
       }
-      while (signals == 0 && !waiting_.empty() && running_.size() < at_once_) start_next();
+      while (!stop_requested() && !waiting_.empty() && running_.size() < at_once_) start_next();
       if (running_.empty()) break;
       usleep(kPause);
       collect(progress);
       progress.show(done_ + work_there(), state());
     }
-    outcome_.signal = signals > 0 ? last_signal.load() : 0;
+    outcome_.signal = stop_signal();
     return outcome_;
   }
 
@@ -134,14 +117,16 @@ class Runner {
     running_.push_back({std::move(job), std::move(process)});
   }
 
-  void stop(StudyProgress& progress) {
-    if (!running_.empty()) progress.line("stopping: the cells under way write their checkpoints");
-    for (const auto& cell : running_) cell.process->send(SIGTERM);
+  void stop(StudyProgress& progress, int request) {
+    if (!running_.empty()) {
+      progress.line(request > 1 ? "stopping at once" : "stopping: the cells under way write their checkpoints");
+    }
+    for (const auto& cell : running_) cell.process->send(request > 1 ? SIGKILL : SIGTERM);
   }
 
   void collect(StudyProgress& progress) {
     for (size_t i = 0; i < running_.size();) {
-      if (!running_[i].process->ended(signals > 0)) {
+      if (!running_[i].process->ended(stop_requested())) {
         ++i;
         continue;
       }
@@ -186,7 +171,13 @@ class Runner {
 }  // namespace
 
 StudyOutcome run_cells(const StudyFolder& folder, const std::vector<StudyJob>& jobs, int64_t at_once) {
-  const StudyLock lock(folder);
+  // Held by cells too: those of a killed study are given time to write their checkpoints.
+  const FolderLock lock(folder.path, {.file = "study.lock",
+                                      .operation = "study",
+                                      .advice = "let it end, or stop it, first",
+                                      .for_children = true,
+                                      .patience = kPatience});
+  if (lock.weakness()) fmt::print(stderr, "frn: {}\n", *lock.weakness());
   return Runner(folder, jobs, static_cast<size_t>(at_once)).run();
 }
 

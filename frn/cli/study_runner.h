@@ -18,7 +18,8 @@ struct StudyOutcome {
 };
 
 // Only for cells that are not finished, diverged or (at the same max_steps) stopped; one that was begun goes on. On
-// SIGINT or SIGTERM cells get SIGTERM, write their checkpoints, and nothing more is started. Prints progress. Throws
+// a request to stop cells get SIGTERM, write their checkpoints, and nothing more is started; on a second one they are
+// killed. Prints progress. Throws
 // frn::Error when another study is at work in the folder, or a cell there has other settings.
 StudyOutcome run_cells(const report::StudyFolder& folder, const std::vector<StudyJob>& jobs, int64_t at_once);
 

@@ -2,7 +2,6 @@
 // train/checkpoint -> metrics; frn report draws what it leaves.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <csignal>
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "frn/cli/exit.h"
 #include "frn/cli/launch.h"
 #include "frn/cli/progress.h"
+#include "frn/cli/stop_signals.h"
 #include "frn/cli/threads.h"
 #include "frn/cli/train_options.h"
 #include "frn/core/error.h"
@@ -25,22 +25,8 @@ using train::RunFolder;
 using train::Status;
 using train::TrainConfig;
 
-std::atomic<bool> stop{false};
-std::atomic<int> stop_signal{0};
-
-// The first signal ends the run after the step at hand with a checkpoint; the second one at once.
-void on_signal(int number) {
-  stop = true;
-  stop_signal = number;
-}
-
-void catch_signals() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
+constexpr const char* kStopping =
+    "\nfrn: stopping after this step with a checkpoint; once more to stop at once, without one\n";
 
 struct Options {
   TrainOptions settings;
@@ -65,17 +51,16 @@ class Display {
  private:
   void planned(const train::RunPlan& plan) {
     steps_ = plan.steps;
-    fmt::print("{}, {}: {:.2f} M parameters; {}: {} training, {} validation images, {} classes\n", config_.model,
-               config_.norm, static_cast<double>(plan.parameters) / 1e6, config_.data, plan.samples,
-               plan.validation_samples, plan.classes);
-    fmt::print("{} images per device x {} device{}{} = {} per step; {} steps ({:.1f} epochs), lr_peak {:.4g}, {}\n",
-               config_.batch_per_device, config_.devices, config_.devices == 1 ? "" : "s",
-               config_.accumulate > 1 ? fmt::format(" x {} accumulated", config_.accumulate) : "",
-               config_.batch_global(), plan.steps,
-               static_cast<double>(plan.steps) / static_cast<double>(plan.batches_per_epoch), plan.schedule.lr_peak,
-               config_.schedule);
-    if (plan.first_step > 0) fmt::print("going on after step {}\n", plan.first_step);
-    std::fflush(stdout);
+    say(fmt::format("{}, {}: {:.2f} M parameters; {}: {} training, {} validation images, {} classes\n", config_.model,
+                    config_.norm, static_cast<double>(plan.parameters) / 1e6, config_.data, plan.samples,
+                    plan.validation_samples, plan.classes));
+    say(fmt::format(
+        "{} images per device x {} device{}{} = {} per step; {} steps ({:.1f} epochs), lr_peak {:.4g}, {}\n",
+        config_.batch_per_device, config_.devices, config_.devices == 1 ? "" : "s",
+        config_.accumulate > 1 ? fmt::format(" x {} accumulated", config_.accumulate) : "", config_.batch_global(),
+        plan.steps, static_cast<double>(plan.steps) / static_cast<double>(plan.batches_per_epoch),
+        plan.schedule.lr_peak, config_.schedule));
+    if (plan.first_step > 0) say(fmt::format("going on after step {}\n", plan.first_step));
     progress_.emplace("step", plan.first_step, plan.steps);
   }
 
@@ -146,7 +131,8 @@ TrainConfig open_folder(const Options& options, const Given& given, const RunFol
 
 void run(const Options& options, const Given& given) {
   if (options.processes > 1) {
-    throw Exit{launch_processes(options.processes, {.advice = "--resume goes on from the newest checkpoint"})};
+    throw Exit{launch_processes(options.processes,
+                                {.advice = "--resume goes on from the newest checkpoint", .notice = kStopping})};
   }
   const RunFolder folder{options.out};
   const auto place = dist::read_place();
@@ -162,9 +148,11 @@ void run(const Options& options, const Given& given) {
   group->set_device(dist::choose_device(config.device, place));
   // Without the option the processor's threads are shared by the processes of this machine.
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
-  catch_signals();
+  // Ranks leave it to who started them to end them at once.
+  catch_stop_signals(group->world() == 1 ? SecondRequest::kEndsAtOnce : SecondRequest::kIsCounted,
+                     group->world() == 1 ? kStopping : nullptr);
   Display display(config);
-  const auto outcome = train::train(folder, config, display.events(), stop, group);
+  const auto outcome = train::train(folder, config, display.events(), stop_requested(), group);
   if (!group->is_first()) throw Exit{outcome.status == Status::kDiverged ? kExitDiverged : 0};
   if (outcome.status == Status::kDiverged) {
     fmt::print(stderr, "frn: [train] {}\n", outcome.message);
@@ -173,7 +161,8 @@ void run(const Options& options, const Given& given) {
   print_end(folder, outcome);
   if (outcome.status == Status::kInterrupted) {
     fmt::print("frn train --resume --out {} goes on after step {}\n", folder.path.string(), outcome.step);
-    if (stop_signal != 0) throw Exit{kExitSignal + stop_signal};
+    if (config.max_steps > 0 && outcome.step >= config.max_steps) return;
+    throw Exit{kExitSignal + (stop_requested() ? stop_signal() : SIGTERM)};  // or another rank was asked
   }
 }
 

@@ -102,6 +102,7 @@ train::TrainConfig TrainOptions::resolve(const Given& given) const {
 
 train::TrainConfig TrainOptions::resolve_resumed(const train::TrainConfig& saved, const Given& given) const {
   auto wanted = saved;
+  wanted.max_steps = 0;  // the sitting before had its bound; this one has one when it is given
   apply(wanted, given);
   auto copy = saved;
   const auto before = train::settings_of(copy);

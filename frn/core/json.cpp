@@ -2,6 +2,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "frn/core/any_bytes.h"
 #include "frn/core/value.h"
 
 namespace frn {
@@ -23,12 +24,12 @@ class Builder : public Json::json_sax_t {
     return number <= kLargest ? add(static_cast<int64_t>(number)) : add(static_cast<double>(number));
   }
   bool number_float(double number, const std::string& /*text*/) override { return add(number); }
-  bool string(std::string& text) override { return add(std::move(text)); }
+  bool string(std::string& text) override { return add(from_unicode(text)); }
   bool binary(Json::binary_t& /*bytes*/) override { return false; }
   bool start_object(size_t /*size*/) override { return begin(Value::empty_table()); }
   bool start_array(size_t /*size*/) override { return begin(Value::empty_list()); }
   bool key(std::string& name) override {
-    open_.back().key = std::move(name);
+    open_.back().key = from_unicode(name);
     return true;
   }
   bool end_object() override { return end(); }
@@ -75,7 +76,7 @@ Json to_library(const Value& value) {
   if (const auto* flag = value.flag()) return *flag;
   if (const auto* whole = value.whole()) return *whole;
   if (const auto number = value.number()) return *number;
-  if (const auto* text = value.text()) return *text;
+  if (const auto* text = value.text()) return to_unicode(*text);
   if (const auto* list = value.list()) {
     auto out = Json::array();
     for (const auto& element : *list) out.push_back(to_library(element));
@@ -83,7 +84,7 @@ Json to_library(const Value& value) {
   }
   if (const auto* table = value.table()) {
     auto out = Json::object();
-    for (const auto& [key, entry] : *table) out.push_back({key, to_library(entry)});
+    for (const auto& [key, entry] : *table) out.push_back({to_unicode(key), to_library(entry)});
     return out;
   }
   return nullptr;
@@ -98,7 +99,7 @@ Value parse_json(std::string_view text) {
 }
 
 std::string to_json(const Value& value, std::optional<int> indent) {
-  return to_library(value).dump(indent.value_or(-1), ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  return to_library(value).dump(indent.value_or(-1), ' ');
 }
 
 }  // namespace frn

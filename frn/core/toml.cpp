@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "frn/core/any_bytes.h"
 #include "frn/core/value.h"
 
 namespace frn {
@@ -18,7 +19,7 @@ Value from_table(const toml::table& table) {
     const toml::node* node;
   };
   std::vector<Placed> entries;
-  for (const auto& [key, node] : table) entries.push_back({key.source().begin, std::string(key.str()), &node});
+  for (const auto& [key, node] : table) entries.push_back({key.source().begin, from_unicode(key.str()), &node});
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.place < b.place; });
   Value::Table out;
   for (const auto& entry : entries) out.push_back({entry.key, from_library(*entry.node)});
@@ -32,7 +33,7 @@ Value from_library(const toml::node& node) {
     for (const auto& element : *list) out.push_back(from_library(element));
     return out;
   }
-  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* text = node.as_string()) return from_unicode(text->get());
   if (const auto* whole = node.as_integer()) return whole->get();
   if (const auto* number = node.as_floating_point()) return number->get();
   if (const auto* flag = node.as_boolean()) return flag->get();
@@ -55,7 +56,7 @@ toml::array list_of(const Value::List& list) {
 toml::table table_of(const Value::Table& table) {
   toml::table out;
   for (const auto& [key, value] : table) {
-    to_library(value, [&, &name = key](auto node) { out.insert_or_assign(name, std::move(node)); });
+    to_library(value, [&, &name = key](auto node) { out.insert_or_assign(to_unicode(name), std::move(node)); });
   }
   return out;
 }
@@ -65,7 +66,7 @@ void to_library(const Value& value, const Take& take) {
   if (const auto* flag = value.flag()) return take(toml::value<bool>(*flag));
   if (const auto* whole = value.whole()) return take(toml::value<int64_t>(*whole));
   if (const auto number = value.number()) return take(toml::value<double>(*number));
-  if (const auto* text = value.text()) return take(toml::value<std::string>(*text));
+  if (const auto* text = value.text()) return take(toml::value<std::string>(to_unicode(*text)));
   if (const auto* list = value.list()) return take(list_of(*list));
   if (const auto* table = value.table()) return take(table_of(*table));
 }

@@ -110,7 +110,8 @@ Value Value::list_of(const Range& range) {
 
 // One value and nothing after it. Throws ValueError with what is wrong and where.
 Value parse_json(std::string_view text);
-// Cannot fail for a text: bytes that are not UTF-8 become U+FFFD, numbers that are not finite null. `indent` spaces for
+// Cannot fail for a text: bytes that are not UTF-8 come back from parse_json as they were (core/any_bytes.h says how);
+// so it is in TOML. Numbers that are not finite become null. `indent` spaces for
 // each level, or all on one line.
 std::string to_json(const Value& value, std::optional<int> indent = std::nullopt);
 

@@ -13,6 +13,12 @@
 #include "frn/core/error.h"
 
 namespace frn {
+namespace {
+
+constexpr std::string_view kPrefix = ".frn-";
+constexpr std::string_view kSuffix = ".partial";
+
+}  // namespace
 
 WholeFile::WholeFile(const std::filesystem::path& path, std::string_view operation)
     : operation_(operation), shown_(path.string()) {
@@ -26,8 +32,8 @@ WholeFile::WholeFile(const std::filesystem::path& path, std::string_view operati
   static std::atomic<unsigned> counter = 0;
   do {  // another process of the same number may have died here
     // Not made from the target's name, which may have all the letters that a name can have.
-    beside_ =
-        target_.parent_path() / (".frn-" + std::to_string(getpid()) + "-" + std::to_string(counter++) + ".partial");
+    beside_ = target_.parent_path() / (std::string(kPrefix) + std::to_string(getpid()) + "-" +
+                                       std::to_string(counter++) + std::string(kSuffix));
     descriptor_ = open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail_system();
@@ -66,6 +72,8 @@ void WholeFile::sync_folder() const {
   fsync(descriptor);
   close(descriptor);
 }
+
+bool is_partial_file(std::string_view name) { return name.starts_with(kPrefix) && name.ends_with(kSuffix); }
 
 std::string contents_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -35,6 +35,9 @@ class WholeFile {
   bool in_place_ = false;
 };
 
+// Whether a file of this name is what a killed process left of one.
+bool is_partial_file(std::string_view name);
+
 // Everything in the file; empty when it cannot be read.
 std::string contents_of(const std::filesystem::path& path);
 

@@ -23,6 +23,7 @@ constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kPartial = ".partial-";  // hidden, and never taken for a checkpoint
 constexpr std::string_view kMomentum = "momentum.";
 constexpr std::string_view kAverage = "ema.";
+constexpr int kLooks = 5;
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kTrainerFile = "trainer.safetensors";
 constexpr const char* kStateFile = "state.json";
@@ -148,13 +149,31 @@ void CheckpointFolder::remove_partial() const {
 }
 
 // Renamed first: a kill in the middle must not leave a folder that looks like a checkpoint.
-void CheckpointFolder::remove_old() const {
-  const auto all = steps();
+void CheckpointFolder::remove(int64_t step) const {
   std::error_code error;
-  for (size_t i = 0; i + static_cast<size_t>(kept_) < all.size(); ++i) {
-    const auto doomed = folder_ / (std::string(kPartial) + "old-" + std::to_string(all[i]));
-    fs::rename(path_of(all[i]), doomed, error);
-    if (!error) fs::remove_all(doomed, error);
+  const auto doomed = folder_ / (std::string(kPartial) + "old-" + std::to_string(step));
+  fs::rename(path_of(step), doomed, error);
+  if (!error) fs::remove_all(doomed, error);
+}
+
+bool CheckpointFolder::is_whole(int64_t step) {
+  if (whole_.contains(step)) return true;
+  try {
+    read(path_of(step));
+  } catch (const std::exception&) {
+    return false;
+  }
+  whole_.insert(step);
+  return true;
+}
+
+void CheckpointFolder::remove_old() {
+  int64_t whole = 0;
+  auto all = steps();
+  for (; !all.empty() && whole < kept_; all.pop_back()) whole += is_whole(all.back()) ? 1 : 0;
+  for (const int64_t step : all) {
+    remove(step);
+    whole_.erase(step);
   }
 }
 
@@ -164,27 +183,24 @@ fs::path CheckpointFolder::save(const Checkpoint& checkpoint) {
   fs::create_directories(folder_, error);
   if (error) fail(folder_, "the folder cannot be made: " + error.message());
   remove_partial();
-  if (fs::exists(place)) {
-    try {
-      read(place);
-      return place;
-    } catch (const Error&) {
-      fs::remove_all(place, error);  // damaged: this one is better
-    }
-  }
-  const auto beside = folder_ / (std::string(kPartial) + std::to_string(checkpoint.state.step));
+  const int64_t step = checkpoint.state.step;
+  whole_.erase(step);  // looked at again: rare, and better than a damaged one that stays
+  if (fs::exists(place) && is_whole(step)) return place;
+  const auto beside = folder_ / (std::string(kPartial) + std::to_string(step));
   fs::create_directory(beside, error);
   if (error) fail(beside, "the folder cannot be made: " + error.message() + "; earlier checkpoints are untouched");
   try {
     write_files(beside, checkpoint);
     sync_folder(beside);
+    if (fs::exists(place)) remove(step);  // damaged: this one is better
     fs::rename(beside, place);
     sync_folder(folder_);
+    whole_.insert(step);
   } catch (const std::exception& failure) {
     fs::remove_all(beside, error);
     const auto all = steps();
     throw Error("checkpoint",
-                fmt::format("step {} cannot be saved: {}; {}", checkpoint.state.step, failure.what(),
+                fmt::format("step {} cannot be saved: {}; {}", step, failure.what(),
                             all.empty() ? "there is no earlier checkpoint"
                                         : fmt::format("step {} is untouched, --resume goes on from it", all.back())));
   }
@@ -213,16 +229,24 @@ Checkpoint CheckpointFolder::read(const fs::path& path) {
   return checkpoint;
 }
 
-std::optional<CheckpointFolder::Found> CheckpointFolder::newest() const {
+std::optional<CheckpointFolder::Found> CheckpointFolder::newest() {
   auto all = steps();
   std::vector<std::string> damaged;
-  for (; !all.empty(); all.pop_back()) {
+  for (int times = 0; !all.empty(); all.pop_back()) {
     const auto path = path_of(all.back());
     try {
       auto checkpoint = read(path);
+      whole_.insert(all.back());
       return Found{std::move(checkpoint), path, std::move(damaged)};
     } catch (const Error& error) {
-      damaged.emplace_back(error.what());
+      whole_.erase(all.back());
+      if (fs::exists(path)) {
+        damaged.emplace_back(error.what());
+      } else if (++times < kLooks) {  // a trainer at work replaced it by a newer one
+        all = steps();
+        all.push_back(0);  // taken off again
+        damaged.clear();
+      }
     }
   }
   if (damaged.empty()) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,8 +52,9 @@ class CheckpointFolder {
  public:
   explicit CheckpointFolder(std::filesystem::path folder, int64_t kept = 3);
 
-  // Writes step-N beside and renames it into place, then removes all but the newest `kept`. Does nothing when a whole
-  // step-N is there. On failure (a full disk) frn::Error, and what was there remains.
+  // Writes step-N beside and renames it into place, then removes what is older than the newest `kept` whole ones:
+  // damaged ones are not counted. Does nothing when a whole step-N is there. On failure (a full disk) frn::Error, and
+  // what was there remains.
   std::filesystem::path save(const Checkpoint& checkpoint);
 
   // Steps that have a folder, oldest first; whole or not.
@@ -66,17 +68,20 @@ class CheckpointFolder {
     std::filesystem::path path;
     std::vector<std::string> damaged;  // one sentence each
   };
-  std::optional<Found> newest() const;
+  std::optional<Found> newest();
 
   // Throws frn::Error when a file is missing or differs from its checksum.
   static Checkpoint read(const std::filesystem::path& path);
 
  private:
   void remove_partial() const;
-  void remove_old() const;
+  void remove(int64_t step) const;
+  void remove_old();
+  bool is_whole(int64_t step);
 
   std::filesystem::path folder_;
   int64_t kept_;
+  std::set<int64_t> whole_;  // written or read by this object: they need not be read again
 };
 
 }  // namespace frn::train

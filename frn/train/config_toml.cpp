@@ -15,21 +15,6 @@
 namespace frn::train {
 namespace {
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned char>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 // Shortest text that reads back as the same number, and as a float.
 std::string real(double value) {
   auto text = fmt::format("{}", value);
@@ -37,7 +22,7 @@ std::string real(double value) {
 }
 
 struct ToText {
-  std::string operator()(const std::string* value) const { return quoted(*value); }
+  std::string operator()(const std::string* value) const { return frn::to_toml(*value); }
   std::string operator()(const int64_t* value) const { return std::to_string(*value); }
   std::string operator()(const double* value) const { return real(*value); }
   std::string operator()(const bool* value) const { return *value ? "true" : "false"; }

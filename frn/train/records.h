@@ -21,6 +21,9 @@ class Records {
   void add_broken(int64_t step, const data::BrokenSample& sample);
   void end(const Outcome& outcome, const std::filesystem::path& metrics);
 
+  // What it writes to: the log and this sitting's curves.
+  std::vector<std::filesystem::path> files() const { return {log_.path(), events_.path()}; }
+
   // Also from before an interruption.
   std::optional<TrainRow> last_train() const { return last_train_; }
   std::optional<ValidationRow> last_validation() const { return last_validation_; }

@@ -7,6 +7,7 @@
 #include "frn/core/whole_file.h"
 #include "frn/nn/layers.h"
 #include "frn/nn/weights.h"
+#include "frn/train/run_hold.h"
 
 namespace frn::train {
 namespace {
@@ -18,13 +19,30 @@ data::Augmentation augmentation_of(const TrainConfig& config, const data::KindRo
   return kind.augmentation;
 }
 
+// Beside a run that has not begun: a study's files about its cell, and what a killed start left.
+bool may_be_there(const std::string& name) {
+  return name == "cell.toml" || name == "output.txt" || name == "failure.txt" || name == kRunLock ||
+         is_partial_file(name);
+}
+
 }  // namespace
 
 bool RunFolder::holds_run() const { return std::filesystem::exists(config()); }
 
 void RunFolder::check_free() const {
-  if (!holds_run()) return;
-  throw Error("train", path.string() + " holds a run already; --resume goes on with it, another --out starts anew");
+  if (holds_run()) {
+    throw Error("train", path.string() + " holds a run already; --resume goes on with it, another --out starts anew");
+  }
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) {
+    throw Error("train", path.string() + " must be a folder but is a file; give another --out");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    if (may_be_there(entry.path().filename().string())) continue;
+    throw Error("train", path.string() + " must be empty or a new folder but holds " +
+                             entry.path().filename().string() + " and no run (no config.toml); give another --out");
+  }
 }
 
 void RunFolder::start(const TrainConfig& config) const {

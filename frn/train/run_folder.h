@@ -23,10 +23,11 @@ struct RunFolder {
 
   // Whether a run was started here.
   bool holds_run() const;
-  // Throws frn::Error when a run is there already.
+  // Throws frn::Error when a run is there already, or anything else that is not ours: what a start that failed takes
+  // back, and what `--resume` finds, is then all of this run.
   void check_free() const;
-  // Makes the folder and writes config.toml. Throws frn::Error when a run is there already, or the folder cannot be
-  // made.
+  // Makes the folder and writes config.toml, as train() does for a folder without one. Throws as check_free does, or
+  // when the folder cannot be made.
   void start(const TrainConfig& config) const;
   // Throws frn::Error when there is no run.
   TrainConfig read_config() const;

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/isfinite.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/types.h>
@@ -73,10 +74,21 @@ double Sgd::gradient_norm() const {
   double squares = 0;
   for (const auto& slot : slots_) {
     if (!slot.parameter.grad().defined()) continue;
-    const auto norm = at::linalg_vector_norm(slot.parameter.grad()).item<double>();
+    const auto& gradient = slot.parameter.grad();
+    auto norm = at::linalg_vector_norm(gradient).item<double>();
+    // Squares of large float32 values overflow where the values do not.
+    if (!std::isfinite(norm)) norm = at::linalg_vector_norm(gradient.to(at::kDouble)).item<double>();
     squares += norm * norm;
   }
   return std::sqrt(squares);
+}
+
+std::string Sgd::first_bad_gradient() const {
+  for (const auto& slot : slots_) {
+    const auto& gradient = slot.parameter.grad();
+    if (gradient.defined() && !at::isfinite(gradient).all().item<bool>()) return slot.name;
+  }
+  return "";
 }
 
 void Sgd::scale_gradients(double factor) {

@@ -23,8 +23,10 @@ class Sgd {
   // Parameters without a gradient stay as they are.
   void step(double lr);
   void clear_gradients();
-  // The norm of all gradients together, as torch's clip_grad_norm_ takes it.
+  // The norm of all gradients together, as torch's clip_grad_norm_ takes it; not finite when a gradient is not.
   double gradient_norm() const;
+  // The name of the first parameter with a gradient that is not finite; empty when there is none.
+  std::string first_bad_gradient() const;
   void scale_gradients(double factor);
 
   // The velocities by parameter name, sharing memory.

@@ -9,10 +9,10 @@
 
 #include "frn/core/error.h"
 #include "frn/core/random.h"
-#include "frn/core/whole_file.h"
 #include "frn/nn/batch_norm.h"
 #include "frn/train/moving_average.h"
 #include "frn/train/records.h"
+#include "frn/train/run_hold.h"
 #include "frn/train/sgd.h"
 #include "frn/train/step.h"
 
@@ -44,17 +44,6 @@ data::OrderOptions order_options(const TrainConfig& config, int64_t samples, con
 
 int64_t or_else(int64_t value, int64_t otherwise) { return value > 0 ? value : std::max<int64_t>(1, otherwise); }
 
-// A run that fails before its first step leaves nothing: the corrected command may use the same folder.
-void discard(const RunFolder& folder) {
-  std::error_code error;
-  std::vector<std::filesystem::path> files{folder.config(), folder.log()};
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path, error)) {
-    if (entry.path().filename().string().starts_with("events.out.tfevents")) files.push_back(entry.path());
-  }
-  for (const auto& file : files) std::filesystem::remove(file, error);
-  std::filesystem::remove(folder.path, error);  // only when empty
-}
-
 std::shared_ptr<Model> on_device(std::shared_ptr<Model> model, at::Device device) {
   model->to(device);
   return model;
@@ -65,14 +54,17 @@ class Trainer {
   Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
           std::shared_ptr<dist::Group> group);
 
-  Outcome run(const std::atomic<bool>& stop);
+  // `hold`: on rank 0.
+  Outcome run(const std::atomic<bool>& stop, const RunHold* hold);
 
  private:
   void check_image_size() const;
   Outcome loop(const std::atomic<bool>& stop);
   StepOptions step_options();
   void join_statistics();
-  // Rank 0's newest checkpoint, or its fresh weights, on all ranks.
+  // On rank 0: its newest checkpoint, or the weights to start from.
+  void load_start();
+  // Rank 0's state on all ranks.
   void start_alike();
   void load(const CheckpointFolder::Found& found);
   void check_same_data(const TrainState& saved) const;
@@ -81,12 +73,13 @@ class Trainer {
   bool due(int64_t every) const { return finished() || state_.step % every == 0; }
   double epoch() const { return static_cast<double>(state_.step) / static_cast<double>(plan_.batches_per_epoch); }
 
-  // Gives false when the loss is not finite on some rank.
+  // Gives false, with the weights as they were, when the loss or a gradient is not finite on some rank.
   bool update(const data::Batch& batch);
   StepResult gradient(const data::Batch& batch);
   // Over all ranks: loss and score of the batch, and whether one of them was asked to stop.
   void add_up(StepResult& result);
-  double clip_gradients(bool wants_norm);
+  // Gives false when one is not finite.
+  bool clip_gradients();
   void after_update(const data::Batch& batch);
   void log_training();
   void validate();
@@ -148,13 +141,12 @@ Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const Train
   plan_.validation_samples = validation_set_->size();
   plan_.classes = static_cast<int64_t>(training_set_->classes().size());
   for (const auto& parameter : model_->parameters()) plan_.parameters += parameter.numel();
-  if (!config.weights.empty()) load_state(*model_, read_weights(config.weights));
-  if (config.ema_decay > 0) average_.emplace(*model_, config.ema_decay);
   state_.seed = static_cast<uint64_t>(config.seed);
   state_.samples = plan_.samples;
   state_.batch_global = config.batch_global();
   state_.classes = training_set_->classes();
   check_image_size();
+  load_start();
   start_alike();
   plan_.first_step = state_.step;
   reducer_ = group_->make_reducer(model_->parameters());
@@ -194,10 +186,15 @@ StepOptions Trainer::step_options() {
           .holds_device_0 = group_->is_first()};
 }
 
+// The file of --weights may be gone once a checkpoint holds what became of it.
+void Trainer::load_start() {
+  const auto found = group_->is_first() ? checkpoints_.newest() : std::nullopt;
+  if (group_->is_first() && !found && !config_.weights.empty()) load_state(*model_, read_weights(config_.weights));
+  if (config_.ema_decay > 0) average_.emplace(*model_, config_.ema_decay);
+  if (found) load(*found);
+}
+
 void Trainer::start_alike() {
-  if (group_->is_first()) {
-    if (const auto found = checkpoints_.newest()) load(*found);
-  }
   if (group_->world() == 1) return;
   state_ = state_from_text(group_->broadcast_text(to_text(state_)));
   std::vector<at::Tensor> all;
@@ -228,12 +225,13 @@ void Trainer::load(const CheckpointFolder::Found& found) {
   state_ = found.checkpoint.state;
 }
 
-double Trainer::clip_gradients(bool wants_norm) {
+// Gradients are the same on all ranks by now, so that all find the same.
+bool Trainer::clip_gradients() {
   const double bound = config_.clip_gradient_norm;
-  if (bound == 0 && !wants_norm) return 0;
-  const double norm = sgd_.gradient_norm();
+  const double norm = last_gradient_norm_ = sgd_.gradient_norm();
+  if (!std::isfinite(norm)) return false;
   if (bound > 0 && norm > bound) sgd_.scale_gradients(bound / norm);
-  return norm;
+  return true;
 }
 
 StepResult Trainer::gradient(const data::Batch& batch) {
@@ -271,10 +269,7 @@ bool Trainer::update(const data::Batch& batch) {
   auto result = gradient(batch);
   add_up(result);
   last_loss_ = result.loss;
-  if (!std::isfinite(result.loss)) return false;
-  const bool logs =
-      (state_.step + 1) % or_else(config_.log_every, plan_.steps / kLogsPerRun) == 0 || state_.step + 1 == plan_.steps;
-  last_gradient_norm_ = clip_gradients(logs);
+  if (!std::isfinite(result.loss) || !clip_gradients()) return false;
   sgd_.step(plan_.schedule.rate(state_.step));
   sgd_.clear_gradients();
   // As virtual devices share device 0's running statistics, so do ranks.
@@ -360,13 +355,19 @@ void Trainer::after_update(const data::Batch& batch) {
 }
 
 std::string Trainer::explain_divergence(const data::Batch& batch) {
+  const auto when = fmt::format("at step {} (learning rate {:.4g})", state_.step + 1, plan_.schedule.rate(state_.step));
+  const auto advice =
+      "try a lower --lr-base, more --warmup-steps, --clip-gradient-norm, or a learned eps such as --norm "
+      "'frn(eps=learned)+tlu'";
+  if (std::isfinite(last_loss_)) {
+    return fmt::format("the gradient of {} became {} {}, with a finite loss of {:.4g}; {}", sgd_.first_bad_gradient(),
+                       std::abs(last_gradient_norm_), when, last_loss_, advice);
+  }
   const auto layer = first_bad_layer(*model_, batch.images, bfloat16_);
-  return fmt::format(
-      "the loss became {} at step {} (learning rate {:.4g}); {}; try a lower --lr-base, more --warmup-steps, "
-      "--clip-gradient-norm, or a learned eps such as --norm 'frn(eps=learned)+tlu'",
-      last_loss_, state_.step + 1, plan_.schedule.rate(state_.step),
-      layer ? "the first layer with a bad output is " + *layer
-            : "all layers' outputs are finite, the loss alone is not");
+  return fmt::format("the loss became {} {}; {}; {}", std::abs(last_loss_), when,  // NaN has no sign
+                     layer ? "the first layer with a bad output is " + *layer
+                           : "all layers' outputs are finite, the loss alone is not",
+                     advice);
 }
 
 Outcome Trainer::end(Status status, std::string message) {
@@ -385,14 +386,15 @@ Outcome Trainer::end(Status status, std::string message) {
   return outcome;
 }
 
-Outcome Trainer::run(const std::atomic<bool>& stop) {
-  const bool fresh = group_->is_first() && !folder_.holds_run();
-  if (fresh) folder_.start(config_);
+Outcome Trainer::run(const std::atomic<bool>& stop, const RunHold* hold) {
+  if (hold == nullptr) return loop(stop);
+  hold->write(config_);
   try {
     return loop(stop);
   } catch (...) {
+    const auto files = records_ ? records_->files() : std::vector<std::filesystem::path>{};
     records_.reset();
-    if (fresh && state_.step == 0) discard(folder_);
+    if (hold->fresh() && state_.step == 0) hold->discard(files);
     throw;
   }
 }
@@ -437,7 +439,12 @@ Outcome train(const RunFolder& folder, const TrainConfig& config, const TrainerE
     throw Error("train", fmt::format("devices must be a multiple of the {} processes but is {}", group->world(),
                                      config.devices));
   }
-  return Trainer(folder, config, events, std::move(group)).run(stop);
+  std::optional<RunHold> hold;
+  if (group->is_first()) {
+    hold.emplace(folder);
+    if (hold->weakness()) events.warned(*hold->weakness());
+  }
+  return Trainer(folder, config, events, std::move(group)).run(stop, hold ? &*hold : nullptr);
 }
 
 }  // namespace frn::train

@@ -35,9 +35,39 @@ TEST(Json, IsReadBackAsItWasWrittenAndInItsOrder) {
 }
 
 TEST(Json, CannotFailForAText) {
-  EXPECT_EQ(to_json({{"\xff", "a\xc3"}}), "{\"\xef\xbf\xbd\":\"a\xef\xbf\xbd\"}");
+  EXPECT_EQ(to_json({{"\xff", "a\xc3"}}), "{\"\xf4\x8f\xbf\xbf\":\"a\xf4\x8f\xbf\x83\"}");
   EXPECT_EQ(to_json(std::nan("")), "null");
   EXPECT_EQ(to_json(-std::numeric_limits<double>::infinity()), "null");
+}
+
+// Well-formed, cut, too long, a surrogate, beyond Unicode, a zero, and the private characters that stand for bytes.
+const std::vector<std::string> kNames{"",
+                                      "plain",
+                                      "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
+                                      "caf\xe9",
+                                      "\xc3",
+                                      "\xe2\x82",
+                                      "\xc0\xaf",
+                                      "\xed\xa0\x80",
+                                      "\xf4\x90\x80\x80",
+                                      std::string("\0\x01\x7f\x80\xff\n", 6),
+                                      "\xf4\x8f\xbf\xa9",
+                                      "\xf4\x8f\xbe\x80\xe9"};
+
+TEST(Json, AnyBytesComeBackAsTheyWere) {
+  for (const auto& name : kNames) {
+    const Value value{{name, name}};
+    EXPECT_EQ(parse_json(to_json(value)), value) << to_json(value);
+  }
+}
+
+TEST(Toml, AnyBytesComeBackAsTheyWere) {
+  for (const auto& name : kNames) {
+    const Value value{{"key", name}, {name + "x", 1}};
+    EXPECT_EQ(parse_toml(to_toml_file(value)).at("key"), value.at("key")) << to_toml_file(value);
+    EXPECT_EQ(parse_toml(to_toml_file(value)).at(name + "x"), Value(1)) << to_toml_file(value);
+    EXPECT_EQ(parse_toml("key = " + to_toml(name)).at("key").as_text(), name) << to_toml(name);
+  }
 }
 
 TEST(Json, NumbersKeepTheirKind) {

@@ -1,9 +1,10 @@
-"""Kills a training run at ten random moments and resumes it each time: the weights end as those of a run that nobody
-touched, to the last bit. Usage: kill_and_resume.py path/to/frn
+"""Kills a training run again and again and resumes it each time: the weights end as those of a run that nobody touched,
+to the last bit. Usage: kill_and_resume.py path/to/frn
 
-Also: what SIGTERM leaves, and what a person reads when a run cannot go on."""
+Ten kills; a hundred with FRN_ALL_CASES set. Also: what SIGTERM leaves, and what a person reads when a run cannot go on."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -12,10 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from runs import curves, final_files, logged_step, newest_step, wait_until
+
 FRN = sys.argv[1]
-KILLS = 10
-STEPS = 120
-# Checkpoints at every seventh step, so that kills fall before, into and after them; epochs end at step 78 and 156.
+KILLS = 100 if os.environ.get("FRN_ALL_CASES") else 10
+STEPS = 12 * KILLS
+# Checkpoints at every seventh step, so that kills fall before, into and after them.
 SETTINGS = f"""
 model = "resnetv2-8"
 image_size = 12
@@ -25,7 +28,7 @@ norm = "bn+tlu"
 steps = {STEPS}
 checkpoint_every = 7
 validate_every = 60
-log_every = 5
+log_every = 1
 ema_decay = 0.99
 threads = 1
 """
@@ -43,37 +46,29 @@ def run(arguments):
     return subprocess.run(arguments, capture_output=True, text=True)
 
 
-def newest_step(folder):
-    steps = [int(p.name.split("-")[1]) for p in (folder / "checkpoints").glob("step-*")]
-    return max(steps, default=0)
-
-
-def final_files(folder):
-    last = folder / "checkpoints" / f"step-{STEPS}"
-    return {name: (last / name).read_bytes() for name in ("model.safetensors", "trainer.safetensors")}
-
-
-def curves(folder):
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    keep = [line for line in lines if line["event"] in ("train", "validation")]
-    for line in keep:
-        line.pop("images_per_second", None)
-    return keep
-
-
 def killed_run(folder, config, seconds_of_a_run, rng):
-    """Starts, kills and resumes until ten kills are done, then lets the run end."""
+    """Starts, kills and resumes until all kills are done, then lets the run end. Every second kill comes at a random
+    moment, from right at the start to somewhat beyond what one sitting needs to move on; the others a random number of
+    steps after a checkpoint, so that steps are lost and made again."""
     arguments = start(folder, config)
+    lost = partial = 0
     for kill in range(KILLS):
         process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        # From right at the start to somewhat beyond what one sitting needs to move on.
-        wait = rng.uniform(0.1, 0.8 + 0.12 * seconds_of_a_run)
-        time.sleep(wait)
+        if kill % 2 == 0:
+            time.sleep(rng.uniform(0.1, 0.8 + 1.2 * seconds_of_a_run / KILLS))
+        else:
+            begin, more = newest_step(folder), rng.randrange(1, 7)
+            wait_until(lambda: process.poll() is not None or logged_step(folder) > begin + more, "a step")
         process.send_signal(signal.SIGKILL)
         errors = process.communicate()[1]
         assert process.returncode in (-signal.SIGKILL, 0), f"kill {kill}: exit {process.returncode}: {errors}"
-        print(f"kill {kill} after {wait:.2f} s: newest checkpoint {newest_step(folder)}", flush=True)
+        logged, saved = logged_step(folder), newest_step(folder)
+        lost += process.returncode != 0 and logged > saved
+        partial += any((folder / "checkpoints").glob(".partial-*"))
+        print(f"kill {kill}: step {logged}, newest checkpoint {saved}", flush=True)
         arguments = command(folder, "--resume") if (folder / "config.toml").exists() else start(folder, config)
+    print(f"{lost} of {KILLS} kills lost steps, {partial} left a checkpoint half-written")
+    assert lost >= KILLS // 4, "hardly a kill fell between two checkpoints: this shows nothing"
     end = run(arguments)
     assert end.returncode == 0, end.stderr
 
@@ -89,7 +84,7 @@ def main():
         whole = run(start(work / "whole", config))
         assert whole.returncode == 0, whole.stderr
         killed_run(work / "killed", config, time.time() - begin, rng)
-        assert final_files(work / "killed") == final_files(work / "whole"), "weights differ after kills"
+        assert final_files(work / "killed", STEPS) == final_files(work / "whole", STEPS), "weights differ after kills"
         assert curves(work / "killed") == curves(work / "whole"), "the log differs after kills"
 
         # A second start of the same run, and a resume with another rate, are refused and change nothing.
@@ -103,8 +98,7 @@ def main():
 
         # SIGTERM writes a checkpoint of the step at hand and says how to go on.
         process = subprocess.Popen(start(work / "asked", config), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        while newest_step(work / "asked") < 7 and process.poll() is None:
-            time.sleep(0.02)
+        wait_until(lambda: newest_step(work / "asked") >= 7 or process.poll() is not None, "a checkpoint")
         process.terminate()
         output, errors = process.communicate()
         assert process.returncode == 128 + signal.SIGTERM, (process.returncode, errors)
@@ -113,7 +107,7 @@ def main():
         assert json.loads((work / "asked" / "metrics.json").read_text())["step"] == stopped
         assert f"after step {stopped}" in output, output
         assert run(command(work / "asked", "--resume")).returncode == 0
-        assert final_files(work / "asked") == final_files(work / "whole"), "weights differ after SIGTERM"
+        assert final_files(work / "asked", STEPS) == final_files(work / "whole", STEPS), "weights differ after SIGTERM"
     print("all runs ended with the same weights")
 
 

@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from runs import children, newest_step
 from safetensors.numpy import load_file
 
 FRN = sys.argv[1]
@@ -88,15 +89,6 @@ def only_the_last_piece_of_a_step_is_reduced(work):
     print(f"with accumulation, pieces and clipping: weights differ by {far:.1e}", flush=True)
 
 
-def children(process):
-    path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(word) for word in path.read_text().split()]
-
-
-def newest_step(folder):
-    return max((int(p.name.split("-")[1]) for p in (folder / "checkpoints").glob("step-*")), default=0)
-
-
 def start_long(folder, *extra):
     command = [FRN, "train", "--out", str(folder), *COMMON, "--batch-per-device", "2", "--steps", "100000"]
     command += ["--checkpoint-every", "5", *extra]
@@ -110,7 +102,7 @@ def start_long(folder, *extra):
 def a_killed_rank_ends_all_with_one_message(work):
     folder = work / "killed"
     process = start_long(folder, "--processes", "3", "--devices", "6")
-    os.kill(children(process)[1], signal.SIGKILL)
+    os.kill(children(process.pid)[1], signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGKILL, (process.returncode, errors)
     assert "rank 1 was killed by signal 9" in errors, errors
@@ -142,7 +134,7 @@ def sigterm_stops_all_ranks_at_one_step(work):
 def a_rank_that_hangs_is_named(work):
     folder = work / "hung"
     process = start_long(folder, "--processes", "3", "--devices", "3", "--timeout", "15")
-    ranks = children(process)
+    ranks = children(process.pid)
     os.kill(ranks[2], signal.SIGSTOP)
     _, errors = process.communicate(timeout=90)
     assert process.returncode != 0
@@ -160,7 +152,7 @@ def torchrun_restarts_from_the_checkpoint(work):
     while newest_step(folder) < 10:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    os.kill(children(process)[1], signal.SIGKILL)
+    os.kill(children(process.pid)[1], signal.SIGKILL)
     output, _ = process.communicate(timeout=300)
     assert process.returncode == 0, output
     events = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
@@ -181,7 +173,10 @@ def main():
         a_killed_rank_ends_all_with_one_message(work)
         sigterm_stops_all_ranks_at_one_step(work)
         a_rank_that_hangs_is_named(work)
-        if TORCHRUN and Path(TORCHRUN).exists():
+        if TORCHRUN is None:
+            print("SKIPPED torchrun: its path was not given", flush=True)
+        else:
+            assert Path(TORCHRUN).exists(), f"there is no {TORCHRUN}; the torch package brings it"
             torchrun_restarts_from_the_checkpoint(work)
 
 

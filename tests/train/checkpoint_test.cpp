@@ -116,6 +116,49 @@ TEST_F(Checkpoints, AWholeOneIsNotWrittenAgainAndADamagedOneIs) {
   EXPECT_EQ(folder.newest()->checkpoint.state.step, 1);
 }
 
+TEST_F(Checkpoints, DamagedOnesAreNotCountedAndNothingGoesBeforeSomethingNewerIsWhole) {
+  {
+    CheckpointFolder folder(place_, 2);
+    folder.save(sample(1));
+    folder.save(sample(2));
+  }
+  damage(place_ / "step-2" / "model.safetensors");
+  CheckpointFolder folder(place_, 1);  // a resumed run, told to keep less
+  ASSERT_EQ(folder.newest()->checkpoint.state.step, 1);
+  {
+    const NoFileLongerThan tight(1000);
+    EXPECT_NE(error_of([&] { folder.save(sample(2)); }), "no error");
+  }
+  EXPECT_EQ(folder.newest()->checkpoint.state.step, 1);
+  EXPECT_TRUE(fs::exists(place_ / "step-2")) << "even a damaged one stays until a whole one takes its place";
+  folder.save(sample(2));
+  EXPECT_EQ(folder.newest()->checkpoint.state.step, 2);
+  EXPECT_EQ(folder.steps(), (std::vector<int64_t>{2}));
+}
+
+TEST_F(Checkpoints, ADamagedNewerOneDoesNotCostTheOneThatWasJustWritten) {
+  {
+    CheckpointFolder folder(place_, 2);
+    folder.save(sample(1));
+    folder.save(sample(9));
+  }
+  damage(place_ / "step-9" / "trainer.safetensors");
+  CheckpointFolder folder(place_, 1);
+  folder.save(sample(2));
+  EXPECT_EQ(folder.newest()->checkpoint.state.step, 2);
+  folder.save(sample(9));
+  EXPECT_EQ(folder.steps(), (std::vector<int64_t>{9}));
+  EXPECT_EQ(folder.newest()->checkpoint.state.step, 9);
+}
+
+TEST_F(Checkpoints, NamesThatAreNotUtf8ComeBackAsTheyWere) {
+  CheckpointFolder folder(place_);
+  auto checkpoint = sample(1);
+  checkpoint.state.classes = {"caf\xe9", "\xff\xfe", "plain"};
+  folder.save(checkpoint);
+  EXPECT_EQ(folder.newest()->checkpoint.state.classes, checkpoint.state.classes);
+}
+
 TEST_F(Checkpoints, AFolderThatCannotBeMadeIsOneSentence) {
   put(folder_ / "file", "");
   CheckpointFolder folder(folder_ / "file" / "checkpoints");

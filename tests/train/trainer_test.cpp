@@ -184,6 +184,95 @@ TEST_F(TrainerTest, ARunThatCannotBeginLeavesNoFolder) {
   EXPECT_EQ(run("a", tiny()).status, Status::kFinished);
 }
 
+TEST_F(TrainerTest, AFolderWithOtherThingsIsRefusedAndLeftAsItWas) {
+  const auto begin = [&] { return error_of([&] { train({folder_ / "a"}, tiny(), {}, std::atomic<bool>{false}); }); };
+  for (const auto* name : {"log.jsonl", "events.out.tfevents.1.host.2", "notes.md", "checkpoints/step-3/state.json"}) {
+    fs::remove_all(folder_ / "a");
+    fs::create_directories((folder_ / "a" / name).parent_path());
+    put(folder_ / "a" / name, "mine");
+    const auto message = begin();
+    EXPECT_NE(message.find("must be empty or a new folder but holds "), std::string::npos) << message;
+    EXPECT_EQ(contents(folder_ / "a" / name), "mine");
+    EXPECT_FALSE(fs::exists(folder_ / "a" / "run.lock"));
+  }
+}
+
+TEST_F(TrainerTest, AStartThatFailsTakesBackOnlyWhatItMade) {
+  auto config = tiny();  // a failure that the first step alone sees: log and curves are there by then
+  config.norm = "bn+relu";
+  config.batch_per_device = config.image_size = 1;
+  const auto begin = [&](const fs::path& out) {
+    return error_of([&] { train({out}, config, {}, std::atomic<bool>{false}); });
+  };
+  fs::create_directories(folder_ / "mine" / "cell");
+  put(folder_ / "mine" / "cell" / "cell.toml", "x = 1");
+  EXPECT_NE(begin(folder_ / "mine" / "cell").find("more than 1 value"), std::string::npos);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "mine" / "cell"), {}), 1);
+  EXPECT_NE(begin(folder_ / "mine" / "b" / "c").find("more than 1 value"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "mine" / "b"));
+  EXPECT_TRUE(fs::exists(folder_ / "mine"));
+}
+
+TEST_F(TrainerTest, OneTrainerPerFolder) {
+  std::string second;
+  TrainerEvents events;
+  const RunFolder folder{folder_ / "a"};
+  events.stepped = [&](int64_t step) {
+    if (step == 7) second = error_of([&] { train(folder, tiny(), {}, std::atomic<bool>{false}); });
+  };
+  EXPECT_EQ(train(folder, tiny(), events, std::atomic<bool>{false}).status, Status::kFinished);
+  EXPECT_NE(second.find("is in use"), std::string::npos) << second;
+  run("b", tiny());
+  EXPECT_TRUE(weights("a", 12) == weights("b", 12));
+}
+
+TEST_F(TrainerTest, GradientsThatAreNotFiniteEndTheRunBeforeTheWeightsChange) {
+  auto config = tiny();
+  config.norm = "gn+relu";
+  config.warmup_steps = 0;
+  config.checkpoint_every = 1;
+  config.checkpoints_kept = 100;
+  int found = 0;
+  // Where the loss is the first to go depends on the size of the step: look at several.
+  for (const double rate : {1e15, 1e16, 1e18, 1e20}) {
+    const auto name = "rate " + std::to_string(rate);
+    config.lr_base = rate;
+    const auto outcome = run(name, config);
+    if (outcome.status != Status::kDiverged) continue;
+    for (const auto& entry : fs::directory_iterator(folder_ / name / "checkpoints")) {
+      for (const auto& [key, tensor] : read_weights(entry.path() / "model.safetensors")) {
+        EXPECT_TRUE(tensor.isfinite().all().item<bool>()) << entry.path() << " " << key;
+      }
+    }
+    if (outcome.message.starts_with("the gradient of ")) {
+      ++found;
+      EXPECT_NE(outcome.message.find("with a finite loss of"), std::string::npos) << outcome.message;
+      EXPECT_NE(outcome.message.find("--lr-base"), std::string::npos) << outcome.message;
+    }
+  }
+  EXPECT_GT(found, 0) << "no rate gave a bad gradient with a finite loss: the test looks at nothing";
+}
+
+TEST_F(TrainerTest, AResumedRunDoesNotNeedTheWeightsItBeganWith) {
+  run("a", tiny());
+  auto config = tiny();
+  config.weights = folder_ / "start.safetensors";
+  fs::copy(folder_ / "a" / "checkpoints" / "step-12" / "model.safetensors", config.weights);
+  run("whole", config);
+  run("b", config, 6);
+  fs::remove(config.weights);
+  EXPECT_EQ(run("b", config).status, Status::kFinished);
+  EXPECT_TRUE(weights("b", 12) == weights("whole", 12));
+}
+
+TEST_F(TrainerTest, SettingsThatAResumedRunChangesAreRemembered) {
+  run("a", tiny(), 6);
+  auto config = tiny();
+  config.workers = 0;
+  run("a", config);
+  EXPECT_EQ(RunFolder{folder_ / "a"}.read_config().workers, 0);
+}
+
 TEST_F(TrainerTest, AFolderWithARunIsNotStartedAgain) {
   RunFolder{folder_ / "a"}.start(tiny());
   EXPECT_NE(error_of([&] { RunFolder{folder_ / "a"}.start(tiny()); }).find("--resume"), std::string::npos);

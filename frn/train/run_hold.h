@@ -1,0 +1,40 @@
+// A run's folder while it is trained: one trainer at a time, and a start that fails takes back what it made.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "frn/core/folder_lock.h"
+#include "frn/train/run_folder.h"
+
+namespace frn::train {
+
+inline constexpr std::string_view kRunLock = "run.lock";
+
+class RunHold {
+ public:
+  // Makes the folder when it is missing. Throws frn::Error when another process holds it, or when it holds neither a
+  // run nor nothing.
+  explicit RunHold(const RunFolder& folder);
+  ~RunHold();  // folders that it made go again when they are empty
+  RunHold(const RunHold&) = delete;
+  RunHold& operator=(const RunHold&) = delete;
+
+  bool fresh() const { return fresh_; }  // no run was there
+  const std::optional<std::string>& weakness() const { return lock_->weakness(); }
+
+  // The settings as config.toml, which `eval` and a resumed run read.
+  void write(const TrainConfig& config) const;
+  // Of a fresh run that did not come to its first step: removes these files and what write() wrote, so that the
+  // corrected command may use the same folder.
+  void discard(const std::vector<std::filesystem::path>& files) const;
+
+ private:
+  RunFolder folder_;
+  std::vector<std::filesystem::path> made_;  // folders, the outermost first
+  std::optional<FolderLock> lock_;
+  bool fresh_ = false;
+};
+
+}  // namespace frn::train
