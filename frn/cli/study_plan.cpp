@@ -9,6 +9,7 @@
 #include "frn/cli/study_measure.h"
 #include "frn/core/error.h"
 #include "frn/data/dataset.h"
+#include "frn/data/loader.h"
 #include "frn/models/model.h"
 
 namespace frn::cli {
@@ -76,9 +77,12 @@ Estimate estimate(const PlannedCell& cell, const MeasuredStep& measured) {
   // Another norm may have made the network wider than the measured one.
   const double wider = static_cast<double>(cell.multiply_adds) / static_cast<double>(measured.multiply_adds);
   constexpr double kCopies = 3 * sizeof(float);  // weights, gradients, momentum
-  constexpr double kProgram = 3e8;               // LibTorch and the loader
+  constexpr double kProgram = 3e8;               // LibTorch
+  const int64_t batch = cell.config.batch_global() * cell.channels * cell.image_size * cell.image_size *
+                        static_cast<int64_t>(sizeof(float));
+  const int64_t batches = cell.config.workers > 0 ? data::batches_ahead_of(cell.config.workers, batch) : 1;
   return {images * measured.seconds_per_image * wider,
-          kProgram + kCopies * static_cast<double>(cell.parameters) +
+          kProgram + static_cast<double>(batch * batches) + kCopies * static_cast<double>(cell.parameters) +
               static_cast<double>(images_at_once(cell.config)) * measured.bytes_per_image * wider};
 }
 
@@ -157,7 +161,9 @@ void print_plan(const report::StudyDefinition& study, const std::vector<PlannedC
       "\nabout {} with {} at a time, and up to {} of memory, on this machine as it is now.\n"
       "Time: one step of each network and batch was measured (a few images where a step takes long), and taken in\n"
       "proportion to images and multiply-adds; reading images, validation and starting come on top. Memory: what the\n"
-      "measured step allocated per image, three copies of the weights, and 0.3 GB for the program.\n",
+      "measured step allocated per image, three copies of the weights, the batches that are prepared ahead, and 0.3 GB "
+      "for\n"
+      "the program.\n",
       time_text(seconds / static_cast<double>(jobs)), jobs, size_text(bytes * static_cast<double>(jobs)));
 }
 

@@ -4,7 +4,6 @@
 
 #include "frn/cli/study_plan.h"
 #include "frn/core/error.h"
-#include "frn/models/model.h"
 #include "frn/nn/norm_act_spec.h"
 
 namespace frn::cli {
@@ -13,13 +12,8 @@ namespace {
 using report::StudyCell;
 using report::StudyFolder;
 
-// Masks of dropout are drawn for the images that go through the network together.
-bool drops_units(const train::TrainConfig& config) {
-  return (config.dropout < 0 ? find_model(config.model).dropout : config.dropout) > 0;
-}
-
 bool sees_single_images(const train::TrainConfig& config) {
-  return !NormActSpec::parse(config.norm).norm().batch_method && !drops_units(config);
+  return !NormActSpec::parse(config.norm).norm().batch_method;
 }
 
 // What is the same for cells that are the same training, and for no others. Where each image is seen by itself, a step

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/ParallelGuard.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -97,15 +98,28 @@ void check(const LoaderOptions& options) {
   if (options.workers < 0) {
     throw Error("loader", "workers must be at least 0 but are " + std::to_string(options.workers));
   }
-  if (options.workers > 0 && options.batches_ahead < 1) {
-    throw Error("loader", "batches_ahead must be at least 1 but is " + std::to_string(options.batches_ahead));
+  if (options.workers > 0 && options.batches_ahead && *options.batches_ahead < 1) {
+    throw Error("loader", "batches_ahead must be at least 1 but is " + std::to_string(*options.batches_ahead));
   }
   if (options.first_batch < 0) {
     throw Error("loader", "first_batch must be at least 0 but is " + std::to_string(options.first_batch));
   }
 }
 
+LoaderOptions with_depth(LoaderOptions options, const Pipeline& pipeline, BatchOrder& order) {
+  if (options.workers <= 0 || options.batches_ahead) return options;
+  const auto samples = static_cast<int64_t>(order.batch(std::max<int64_t>(0, options.first_batch)).size());
+  const int64_t image = pipeline.channels * pipeline.size * pipeline.size * static_cast<int64_t>(sizeof(float));
+  options.batches_ahead = batches_ahead_of(options.workers, samples * image);
+  return options;
+}
+
 }  // namespace
+
+int64_t batches_ahead_of(int64_t workers, int64_t batch_bytes) {
+  const int64_t fitting = std::max<int64_t>(2, kMostAhead / std::max<int64_t>(1, batch_bytes));
+  return std::min(std::max<int64_t>(4, 2 * workers), fitting);
+}
 
 class Loader::Impl {
  public:
@@ -113,7 +127,7 @@ class Loader::Impl {
        const LoaderOptions& options)
       : preparer_(std::move(dataset), pipeline, options),
         order_(order),
-        options_(options),
+        options_(with_depth(options, pipeline, order_)),
         next_to_start_(options.first_batch),
         next_to_give_(options.first_batch) {
     check(options);
@@ -156,7 +170,9 @@ class Loader::Impl {
     result.end = samples.empty();
     if (result.end) return result;
     ++next_to_give_;
+    const auto start = std::chrono::steady_clock::now();
     prepare(samples, result, [] { return false; });
+    seconds_waited_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
   }
 
@@ -187,7 +203,7 @@ class Loader::Impl {
     const c10::ParallelGuard serial(true);  // ATen must not start a team of threads under each worker
     std::unique_lock lock(mutex_);
     while (true) {
-      room_.wait(lock, [this] { return stopping_ || next_to_start_ < next_to_give_ + options_.batches_ahead; });
+      room_.wait(lock, [this] { return stopping_ || next_to_start_ < next_to_give_ + *options_.batches_ahead; });
       if (stopping_ || ended_) return;
       Prepared result;
       result.batch.number = next_to_start_++;

@@ -30,13 +30,18 @@ struct BrokenSample {
 enum class OnBroken { kReplace, kSkip };
 
 struct LoaderOptions {
-  int64_t workers = 1;        // 0: batches are prepared when asked for, on the caller's thread
-  int64_t batches_ahead = 4;  // bound of the queue
+  int64_t workers = 1;  // 0: batches are prepared when asked for, on the caller's thread
+  std::optional<int64_t> batches_ahead = std::nullopt;  // bound of the queue; none: batches_ahead_of these workers
   int64_t first_batch = 0;
   bool channels_last = false;
   OnBroken on_broken = OnBroken::kReplace;
   int64_t broken_limit = 100;  // more different broken samples than that end the run with frn::Error that lists them
 };
+
+// How many batches of so many bytes are prepared ahead: two for each worker, which takes one at a time, and at least
+// four; but no more than fit into kMostAhead, and at least two.
+inline constexpr int64_t kMostAhead = int64_t{1} << 30;
+int64_t batches_ahead_of(int64_t workers, int64_t batch_bytes);
 
 class Loader {
  public:
@@ -51,7 +56,7 @@ class Loader {
 
   // The broken samples met so far that were not told before, each once.
   std::vector<BrokenSample> newly_broken();
-  // Seconds that next() has waited for a worker.
+  // Seconds that next() has waited for a worker, or prepared batches itself where there is none.
   double seconds_waited() const;
 
  private:

@@ -17,14 +17,17 @@ struct Launcher {
   const char* local_rank;
   const char* local_world;  // how many on this machine, where the launcher says so
   const char* address;      // of the first machine, where the launcher says so
+  const char* machines;     // all of them, the first one first, where the launcher says so
 };
 
 constexpr std::array kLaunchers{
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"},
-    Launcher{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE", "SLURM_LAUNCH_NODE_IPADDR"},
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", ""},
+    // What srun sets for the tasks of a step. SLURM_NTASKS is also set in a batch script, which is one process;
+    // SLURM_LAUNCH_NODE_IPADDR is where srun was typed.
+    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "", "SLURM_STEP_NODELIST"},
     Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-             ""},
-    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", ""},
+             "", ""},
+    Launcher{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", ""},
 };
 
 int64_t whole(const char* name, const std::string& text) {
@@ -44,10 +47,23 @@ const Launcher* find_launcher(const ReadVariable& read) {
   return nullptr;
 }
 
+// Of Slurm's list of machines: "n[003-005,9],m1" begins with n003.
+std::string first_machine(const std::string& list) {
+  const auto end = list.find(',');
+  const auto open = list.find('[');
+  if (open == std::string::npos || open > end) return list.substr(0, end);
+  const auto close = list.find(']', open);
+  const auto number = list.substr(open + 1, list.find_first_of("-,]", open) - open - 1);
+  const auto rest = close == std::string::npos ? "" : list.substr(close + 1, list.find(',', close) - close - 1);
+  return list.substr(0, open) + number + rest;
+}
+
 std::string address_of(const Launcher& launcher, const Place& place, const ReadVariable& read) {
   if (const auto address = read("MASTER_ADDR")) return *address;
-  if (const auto address = *launcher.address == '\0' ? std::nullopt : read(launcher.address)) return *address;
-  const auto local = read(launcher.local_world);
+  const auto read_if_named = [&](const char* name) { return *name == '\0' ? std::nullopt : read(name); };
+  if (const auto address = read_if_named(launcher.address)) return *address;
+  if (const auto machines = read_if_named(launcher.machines)) return first_machine(*machines);
+  const auto local = read_if_named(launcher.local_world);
   if (local && whole(launcher.local_world, *local) == place.world) return "127.0.0.1";
   throw Error("dist",
               "MASTER_ADDR must name the machine of rank 0 when there are several, but is not set; set it and "

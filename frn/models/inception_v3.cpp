@@ -219,7 +219,7 @@ class InceptionV3 : public Model {
       if (i == before_auxiliary_ && auxiliary_ && is_training()) out.auxiliary = auxiliary_->forward(y);
       y = mixed_[i]->forward(y);
     }
-    out.logits = fc_->forward(at::dropout(average_over_map(y), dropout_, is_training()));
+    out.logits = fc_->forward(drop_units(average_over_map(y), dropout_, is_training()));
     return out;
   }
 

@@ -3,10 +3,10 @@
 
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/avg_pool2d.h>
-#include <ATen/ops/dropout.h>
 #include <ATen/ops/max_pool2d.h>
 
 #include "frn/models/model.h"
+#include "frn/nn/dropout.h"
 #include "frn/nn/layers.h"
 #include "frn/nn/norm_act.h"
 

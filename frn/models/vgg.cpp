@@ -54,7 +54,7 @@ class VggA : public Model {
       if (kPoolAfter[i]) y = at::max_pool2d(y, {2, 2}, {2, 2});
     }
     y = average_to(y, pooled_).flatten(1);
-    for (auto& layer : hidden_) y = at::dropout(layer->forward(y), dropout_, is_training());
+    for (auto& layer : hidden_) y = drop_units(layer->forward(y), dropout_, is_training());
     return {fc_->forward(y), {}};
   }
 

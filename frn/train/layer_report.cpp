@@ -3,12 +3,12 @@
 #include <ATen/ops/isfinite.h>
 #include <torch/types.h>
 
+#include <cmath>
+#include <limits>
 #include <map>
 
-#include "frn/nn/batch_norm.h"
 #include "frn/nn/layer_watch.h"
 #include "frn/nn/norm_act.h"
-#include "frn/train/step.h"
 
 namespace frn::train {
 namespace {
@@ -31,41 +31,53 @@ std::optional<double> clipped_share(const NormActImpl& layer, const at::Tensor& 
   return (z <= layer.tau.to(z.scalar_type()).view(shape)).to(at::kFloat).mean().item<double>();
 }
 
-// Runs the model as training does, but leaves no trace in running statistics.
-void run_unseen(Model& model, const at::Tensor& images, bool bfloat16) {
-  const torch::NoGradGuard no_grad;
-  set_tracks_statistics(model, false);
-  try {
-    forward(model, images, bfloat16);
-  } catch (...) {
-    set_tracks_statistics(model, true);
-    throw;
-  }
-  set_tracks_statistics(model, true);
-}
+// What the pieces of a batch add up to.
+struct Sums {
+  double squares = 0;
+  double clipped = 0;
+  double units = 0;
+  bool tells_clipped = false;
+};
 
 }  // namespace
 
-std::vector<LayerState> layer_states(Model& model, const at::Tensor& images, bool bfloat16) {
-  const auto names = names_of(model);
-  std::vector<LayerState> states;
+std::vector<LayerState> layer_states(Step& step, const at::Tensor& images, std::span<const RandomKey> keys) {
+  const auto names = names_of(*step.model());
+  std::vector<const torch::nn::Module*> order;
+  std::map<const torch::nn::Module*, Sums> sums;
   const LayerWatch watch([&](const torch::nn::Module& layer, const at::Tensor& output) {
     const auto* norm = dynamic_cast<const NormActImpl*>(&layer);
     if (norm == nullptr) return;
-    const double scale = output.to(at::kFloat).square().mean().sqrt().item<double>();
-    states.push_back({names.at(&layer), scale, clipped_share(*norm, output)});
+    if (!sums.contains(&layer)) order.push_back(&layer);
+    auto& sum = sums[&layer];
+    const auto units = static_cast<double>(output.numel());
+    const auto clipped = clipped_share(*norm, output);
+    sum.squares += output.to(at::kFloat).square().mean().item<double>() * units;
+    sum.clipped += clipped.value_or(0) * units;
+    sum.tells_clipped = clipped.has_value();
+    sum.units += units;
   });
-  run_unseen(model, images, bfloat16);
+  step.look(images, keys, [] {});
+  std::vector<LayerState> states;
+  for (const auto* layer : order) {
+    const auto& sum = sums[layer];
+    states.push_back({names.at(layer), std::sqrt(sum.squares / sum.units),
+                      sum.tells_clipped ? std::optional(sum.clipped / sum.units) : std::nullopt});
+  }
   return states;
 }
 
-std::optional<std::string> first_bad_layer(Model& model, const at::Tensor& images, bool bfloat16) {
-  const auto names = names_of(model);
+std::optional<std::string> first_bad_layer(Step& step, const at::Tensor& images, std::span<const RandomKey> keys) {
+  const auto names = names_of(*step.model());
   std::optional<std::string> bad;
+  size_t place = 0;  // of a layer in its forward pass
+  size_t first = std::numeric_limits<size_t>::max();
   const LayerWatch watch([&](const torch::nn::Module& layer, const at::Tensor& output) {
-    if (!bad && !at::isfinite(output).all().item<bool>()) bad = names.at(&layer);
+    if (++place >= first || at::isfinite(output).all().item<bool>()) return;
+    first = place;
+    bad = names.at(&layer);
   });
-  run_unseen(model, images, bfloat16);
+  step.look(images, keys, [&] { place = 0; });
   return bad;
 }
 

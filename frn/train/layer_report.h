@@ -3,10 +3,11 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "frn/models/model.h"
+#include "frn/train/step.h"
 
 namespace frn::train {
 
@@ -16,12 +17,12 @@ struct LayerState {
   std::optional<double> clipped;  // the share of units at the threshold, of a layer with ReLU or TLU
 };
 
-// Every norm of the model, in the order in which they run, for these images; without gradients. The model's weights and
-// statistics stay as they are.
-std::vector<LayerState> layer_states(Model& model, const at::Tensor& images, bool bfloat16);
+// Every norm of the step's model, in the order in which they run, for a batch as the step takes it (devices, pieces,
+// dropout); without gradients. The model's weights and statistics stay as they are.
+std::vector<LayerState> layer_states(Step& step, const at::Tensor& images, std::span<const RandomKey> keys = {});
 
 // The first layer, in the order in which they run, that gives something infinite or not a number; none when all are
 // finite.
-std::optional<std::string> first_bad_layer(Model& model, const at::Tensor& images, bool bfloat16);
+std::optional<std::string> first_bad_layer(Step& step, const at::Tensor& images, std::span<const RandomKey> keys = {});
 
 }  // namespace frn::train

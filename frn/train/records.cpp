@@ -15,6 +15,7 @@ Value to_value(const TrainRow& row) {
           {"recall_at_5", row.recall_at_5},
           {"lr", row.lr},
           {"images_per_second", row.images_per_second},
+          {"wait_share", row.wait_share},
           {"gradient_norm", row.gradient_norm}};
 }
 
@@ -46,6 +47,7 @@ TrainRow train_row(const Value& line) {
           .recall_at_5 = number(line, "recall_at_5"),
           .lr = number(line, "lr"),
           .images_per_second = number(line, "images_per_second"),
+          .wait_share = number(line, "wait_share"),
           .gradient_norm = number(line, "gradient_norm")};
 }
 
@@ -95,6 +97,7 @@ void Records::add(const TrainRow& row) {
   events_.scalar("run/learning_rate", row.lr, row.step);
   events_.scalar("run/gradient_norm", row.gradient_norm, row.step);
   events_.scalar("run/images_per_second", row.images_per_second, row.step);
+  events_.scalar("run/wait_share", row.wait_share, row.step);
   events_.flush();
   last_train_ = row;
 }

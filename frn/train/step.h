@@ -4,7 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
+#include "frn/core/random.h"
 #include "frn/metrics/top_k.h"
 #include "frn/models/model.h"
 
@@ -20,6 +23,8 @@ struct StepOptions {
   double label_smoothing = 0;
   bool bfloat16 = false;  // autocast
   BeforeLast before_last = nullptr;
+  // Called between two micro-batches of a batch: ranks without device 0 get the statistics that the one before changed.
+  std::function<void()> between_micro_batches = nullptr;
   // Goes on with backward although the loss is not finite: other ranks wait for this one's gradients.
   bool always_backward = false;
   bool holds_device_0 = true;  // whose statistics the running ones follow
@@ -36,19 +41,31 @@ class Step {
 
   // Adds the gradient of the batch's mean loss to the parameters' gradients. A batch of more than
   // batch_per_device*devices images is taken as several micro-batches (gradient accumulation); its size is a multiple
-  // of the devices. Stops at the first piece whose loss is not finite, unless told to go on.
-  StepResult run(const at::Tensor& images, const at::Tensor& labels);
+  // of the devices. `keys`, one per image, are those of dropout's masks. Stops at the first piece whose loss is not
+  // finite, unless told to go on.
+  StepResult run(const at::Tensor& images, const at::Tensor& labels, std::span<const RandomKey> keys = {});
+
+  // The forward passes of run() alone: the same pieces, without gradients and without a trace in the running
+  // statistics. `begin` is called before each.
+  void look(const at::Tensor& images, std::span<const RandomKey> keys, const std::function<void()>& begin);
+
+  const std::shared_ptr<Model>& model() const { return model_; }
 
  private:
+  // What goes through the network together: whole devices.
   struct Piece {
+    int64_t begin, length;  // images
     int64_t devices;
     bool with_device_0;
+    bool last_of_micro_batch;
     bool last;      // of the batch
     double weight;  // its share of the batch
   };
-  void run_piece(const at::Tensor& images, const at::Tensor& labels, const Piece& piece, StepResult& result);
-  void run_micro_batch(const at::Tensor& images, const at::Tensor& labels, int64_t batch, bool last,
-                       StepResult& result);
+  std::vector<Piece> pieces_of(int64_t batch) const;
+  ModelOutput forward_piece(const at::Tensor& images, std::span<const RandomKey> keys, const Piece& piece,
+                            bool with_statistics);
+  void run_piece(const at::Tensor& images, const at::Tensor& labels, std::span<const RandomKey> keys,
+                 const Piece& piece, StepResult& result);
   bool goes_on(const StepResult& result) const;
 
   std::shared_ptr<Model> model_;

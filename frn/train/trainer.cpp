@@ -21,6 +21,7 @@ namespace {
 
 constexpr uint64_t kStepKey = 1;  // streams of random numbers that follow from the seed
 constexpr int64_t kLogsPerRun = 200;
+constexpr int64_t kFewestToValidate = 16, kMostToValidate = 100;  // images at once
 
 class Stopwatch {
  public:
@@ -44,6 +45,12 @@ data::OrderOptions order_options(const TrainConfig& config, int64_t samples, con
 
 int64_t or_else(int64_t value, int64_t otherwise) { return value > 0 ? value : std::max<int64_t>(1, otherwise); }
 
+// As many as memory was found for: without gradients an image keeps two maps or three, where training keeps them all.
+int64_t images_at_once_to_validate(const TrainConfig& config, int64_t world) {
+  if (config.images_at_once > 0) return std::min(kMostToValidate, config.images_at_once);
+  return std::clamp(config.batch_per_device * config.devices / world, kFewestToValidate, kMostToValidate);
+}
+
 std::shared_ptr<Model> on_device(std::shared_ptr<Model> model, at::Device device) {
   model->to(device);
   return model;
@@ -62,6 +69,10 @@ class Trainer {
   Outcome loop(const std::atomic<bool>& stop);
   StepOptions step_options();
   void join_statistics();
+  // As virtual devices share device 0's running statistics, so do ranks.
+  void share_statistics() {
+    if (group_->world() > 1) group_->broadcast(statistics_);
+  }
   // On rank 0: its newest checkpoint, or the weights to start from.
   void load_start();
   // Rank 0's state on all ranks.
@@ -75,11 +86,13 @@ class Trainer {
 
   // Gives false, with the weights as they were, when the loss or a gradient is not finite on some rank.
   bool update(const data::Batch& batch);
+  std::vector<RandomKey> dropout_keys(const data::Batch& batch) const;
   StepResult gradient(const data::Batch& batch);
   // Over all ranks: loss and score of the batch, and whether one of them was asked to stop.
   void add_up(StepResult& result);
   // Gives false when one is not finite.
   bool clip_gradients();
+  void count_time(double seconds, double waited);
   void after_update(const data::Batch& batch);
   void log_training();
   void validate();
@@ -109,7 +122,7 @@ class Trainer {
 
   TrainState state_;
   bool bfloat16_, channels_last_;
-  double seconds_since_log_ = 0;
+  double seconds_since_log_ = 0, waited_since_log_ = 0;
   int64_t images_since_log_ = 0;
   double last_gradient_norm_ = 0;
   double last_loss_ = 0;
@@ -182,6 +195,7 @@ StepOptions Trainer::step_options() {
           .label_smoothing = config_.label_smoothing,
           .bfloat16 = config_.autocast == "bfloat16",
           .before_last = [this] { reducer_->prepare(); },
+          .between_micro_batches = [this] { share_statistics(); },
           .always_backward = group_->world() > 1,
           .holds_device_0 = group_->is_first()};
 }
@@ -234,14 +248,21 @@ bool Trainer::clip_gradients() {
   return true;
 }
 
+// By step and sample, so that it does not matter which device or process a sample falls to.
+std::vector<RandomKey> Trainer::dropout_keys(const data::Batch& batch) const {
+  const auto step = RandomKey(state_.seed).with(kStepKey).with(static_cast<uint64_t>(state_.step));
+  std::vector<RandomKey> keys;
+  keys.reserve(batch.indices.size());
+  for (const int64_t index : batch.indices) keys.push_back(step.with(static_cast<uint64_t>(index)));
+  return keys;
+}
+
 StepResult Trainer::gradient(const data::Batch& batch) {
-  const auto number = static_cast<uint64_t>(state_.step);
-  const auto rank = static_cast<uint64_t>(group_->rank());
-  at::manual_seed(RandomKey(state_.seed).with(kStepKey).with(number).with(rank).value());  // for dropout
-  if (group_->world() == 1) return step_.run(batch.images, batch.labels);
+  const auto keys = dropout_keys(batch);
+  if (group_->world() == 1) return step_.run(batch.images, batch.labels, keys);
   group_->tell_step(state_.step + 1);
   try {
-    return step_.run(batch.images, batch.labels);
+    return step_.run(batch.images, batch.labels, keys);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -265,15 +286,13 @@ void Trainer::add_up(StepResult& result) {
 }
 
 bool Trainer::update(const data::Batch& batch) {
-  const Stopwatch watch;
   auto result = gradient(batch);
   add_up(result);
   last_loss_ = result.loss;
   if (!std::isfinite(result.loss) || !clip_gradients()) return false;
   sgd_.step(plan_.schedule.rate(state_.step));
   sgd_.clear_gradients();
-  // As virtual devices share device 0's running statistics, so do ranks.
-  if (group_->world() > 1) group_->broadcast(statistics_);
+  share_statistics();
   if (average_) average_->update(state_.step);
   ++state_.step;
   state_.running.loss_sum += result.loss * static_cast<double>(result.score.samples);
@@ -281,10 +300,14 @@ bool Trainer::update(const data::Batch& batch) {
   state_.running.score.first += result.score.first;
   state_.running.score.first_five += result.score.first_five;
   images_since_log_ += result.score.samples;
-  const double seconds = watch.seconds();
-  seconds_since_log_ += seconds;
-  state_.seconds += seconds;
   return true;
+}
+
+// Of a step: from asking for its batch to the end of its update.
+void Trainer::count_time(double seconds, double waited) {
+  seconds_since_log_ += seconds;
+  waited_since_log_ += waited;
+  state_.seconds += seconds;
 }
 
 void Trainer::log_training() {
@@ -296,19 +319,20 @@ void Trainer::log_training() {
                      .recall_at_5 = score.recall_at_5(),
                      .lr = plan_.schedule.rate(state_.step - 1),
                      .images_per_second = static_cast<double>(images_since_log_) / std::max(seconds_since_log_, 1e-9),
+                     .wait_share = waited_since_log_ / std::max(seconds_since_log_, 1e-9),
                      .gradient_norm = last_gradient_norm_};
   if (records_) records_->add(row);
   if (group_->is_first()) events_.trained(row);
   last_train_ = row;
   state_.running = {};
-  seconds_since_log_ = 0;
+  seconds_since_log_ = waited_since_log_ = 0;
   images_since_log_ = 0;
 }
 
 void Trainer::validate() {
   if (average_) average_->swap();
   const auto result = evaluate(*model_, validation_set_, evaluation_pipeline(config_, *data_.kind),
-                               {.images_at_once = 100,
+                               {.images_at_once = images_at_once_to_validate(config_, group_->world()),
                                 .workers = config_.workers,
                                 .channels_last = channels_last_,
                                 .bfloat16 = bfloat16_,
@@ -346,7 +370,7 @@ void Trainer::after_update(const data::Batch& batch) {
   if (due(or_else(config_.log_every, plan_.steps / kLogsPerRun))) log_training();
   if (config_.layers_every > 0 && due(config_.layers_every)) {
     // On every rank: layers may wait for each other's statistics.
-    const auto states = layer_states(*model_, batch.images, bfloat16_);
+    const auto states = layer_states(step_, batch.images, dropout_keys(batch));
     if (records_) records_->add(state_.step, states);
   }
   if (due(or_else(config_.validate_every, plan_.batches_per_epoch))) validate();
@@ -363,7 +387,7 @@ std::string Trainer::explain_divergence(const data::Batch& batch) {
     return fmt::format("the gradient of {} became {} {}, with a finite loss of {:.4g}; {}", sgd_.first_bad_gradient(),
                        std::abs(last_gradient_norm_), when, last_loss_, advice);
   }
-  const auto layer = first_bad_layer(*model_, batch.images, bfloat16_);
+  const auto layer = first_bad_layer(step_, batch.images, dropout_keys(batch));
   return fmt::format("the loss became {} {}; {}; {}", std::abs(last_loss_), when,  // NaN has no sign
                      layer ? "the first layer with a bad output is " + *layer
                            : "all layers' outputs are finite, the loss alone is not",
@@ -415,9 +439,12 @@ Outcome Trainer::loop(const std::atomic<bool>& stop) {
   const int64_t last = config_.max_steps > 0 ? std::min(config_.max_steps, plan_.steps) : plan_.steps;
   const bool alone = group_->world() == 1;
   while (state_.step < last && !stops_ && !(alone && stop)) {
+    const Stopwatch watch;
+    const double waited_before = loader.seconds_waited();
     const auto batch = loader.next();
     tell_broken(loader.newly_broken());
     if (!update(*batch)) return end(Status::kDiverged, explain_divergence(*batch));
+    count_time(watch.seconds(), loader.seconds_waited() - waited_before);
     after_update(*batch);
   }
   group_->barrier();  // nobody leaves before rank 0 has written

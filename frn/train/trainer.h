@@ -34,7 +34,8 @@ struct TrainRow {
   double precision_at_1 = 0;
   double recall_at_5 = 0;
   double lr = 0;
-  double images_per_second = 0;
+  double images_per_second = 0;  // with the wait for data
+  double wait_share = 0;         // of the time, spent waiting for data
   double gradient_norm = 0;
 };
 

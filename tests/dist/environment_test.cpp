@@ -53,14 +53,34 @@ TEST(Environment, TorchrunsVariablesAreUnderstood) {
   EXPECT_EQ(place.restarts, 2);
 }
 
-TEST(Environment, SlurmsVariablesAreUnderstood) {
-  const auto place = place_of(
-      {{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"}, {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}});
-  EXPECT_EQ(place.rank, 3);
-  EXPECT_EQ(place.world, 4);
-  EXPECT_EQ(place.local_rank, 1);
-  EXPECT_EQ(place.master_address, "10.0.0.7");
-  EXPECT_EQ(place.master_port, 29500);
+TEST(Environment, TasksOfSrunMeetOnTheFirstMachineOfTheirStep) {
+  Variables step{{"SLURM_PROCID", "3"},
+                 {"SLURM_NTASKS", "8"},
+                 {"SLURM_STEP_NUM_TASKS", "4"},
+                 {"SLURM_LOCALID", "1"},
+                 {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.7"}};
+  const std::map<std::string, std::string> lists{
+      {"n1", "n1"},
+      {"n1,n2", "n1"},
+      {"node[003-005,9],other", "node003"},
+      {"node[7,9]", "node7"},
+      {"login,node[1-2]", "login"},
+      {"rack[1-2]-node,x", "rack1-node"},
+  };
+  for (const auto& [list, first] : lists) {
+    step["SLURM_STEP_NODELIST"] = list;
+    const auto place = place_of(step);
+    EXPECT_EQ(place.rank, 3);
+    EXPECT_EQ(place.world, 4);
+    EXPECT_EQ(place.local_rank, 1);
+    EXPECT_EQ(place.master_address, first) << list;
+    EXPECT_EQ(place.master_port, 29500);
+  }
+}
+
+// What sbatch sets for its script, where a plain `frn train` must not wait for ranks that nobody starts.
+TEST(Environment, ABatchScriptOfSlurmIsOneProcess) {
+  EXPECT_EQ(place_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "0"}}).world, 1);
 }
 
 TEST(Environment, MpisVariablesAreUnderstoodOnOneMachineWithoutAnAddress) {

@@ -4,7 +4,10 @@
 
 #include <torch/utils.h>
 
+#include <map>
+
 #include "frn/nn/batch_norm.h"
+#include "frn/nn/layer_watch.h"
 #include "frn/nn/weights.h"
 #include "frn/train/layer_report.h"
 #include "tests/core/files.h"
@@ -139,19 +142,21 @@ TEST(Step, ALossThatIsNotFiniteStopsBeforeTheGradient) {
 TEST(LayerReport, NamesTheFirstLayerThatGoesBad) {
   const auto model = small_model("frn+tlu");
   const auto x = torch::randn({2, 3, 12, 12}, at::kDouble);
-  EXPECT_EQ(first_bad_layer(*model, x, false), std::nullopt);
+  Step step(model, {.batch_per_device = 2});
+  EXPECT_EQ(first_bad_layer(step, x), std::nullopt);
   const torch::NoGradGuard no_grad;
   model->named_parameters()["stages.1.blocks.0.norm2.weight"].fill_(INFINITY);
-  EXPECT_EQ(first_bad_layer(*model, x, false), "stages.1.blocks.0.norm2");
+  EXPECT_EQ(first_bad_layer(step, x), "stages.1.blocks.0.norm2");
 }
 
 TEST(LayerReport, TellsScalesAndClippedSharesAndLeavesStatisticsAlone) {
   const auto model = small_model("bn+tlu");
   const torch::NoGradGuard no_grad;
   const auto x = torch::randn({4, 3, 12, 12}, at::kDouble);
+  Step step(model, {.batch_per_device = 4});
   const auto before = model->named_buffers()["stages.0.blocks.0.norm1.running_mean"].clone();
   model->named_parameters()["stages.0.blocks.0.norm1.tau"].fill_(100);
-  const auto states = layer_states(*model, x, false);
+  const auto states = layer_states(step, x);
   EXPECT_EQ(states.at(0).name, "stages.0.blocks.0.norm1");
   EXPECT_EQ(states[0].clipped, 1.0);
   EXPECT_NEAR(states[0].scale, 100, 1e-3);
@@ -159,6 +164,77 @@ TEST(LayerReport, TellsScalesAndClippedSharesAndLeavesStatisticsAlone) {
   EXPECT_GT(states.at(1).clipped.value(), 0.2);
   EXPECT_LT(states.at(1).clipped.value(), 0.8);
   EXPECT_TRUE(torch::equal(model->named_buffers()["stages.0.blocks.0.norm1.running_mean"], before));
+}
+
+// Batch norm with two images of a device sees two images, not the whole batch as one device.
+TEST(LayerReport, TakesTheBatchAsTheStepDoes) {
+  const auto model = small_model("bn+relu");
+  const auto x = torch::randn({8, 3, 12, 12}, at::kDouble);
+  const auto labels = torch::arange(8);
+  const StepOptions options{.batch_per_device = 2, .devices = 2, .images_at_once = 2};
+  std::map<std::string, double> squares, units;
+  {
+    Step step(model, options);
+    const auto names = [&] {
+      std::map<const torch::nn::Module*, std::string> out;
+      for (const auto& item : model->named_modules()) out.emplace(item.value().get(), item.key());
+      return out;
+    }();
+    const LayerWatch watch([&](const torch::nn::Module& layer, const at::Tensor& output) {
+      squares[names.at(&layer)] += output.detach().square().sum().item<double>();
+      units[names.at(&layer)] += static_cast<double>(output.numel());
+    });
+    step.run(x, labels);
+  }
+  Step step(model, options);
+  const auto check = [&] {
+    for (const auto& state : layer_states(step, x)) {
+      EXPECT_NEAR(state.scale, std::sqrt(squares.at(state.name) / units.at(state.name)), 1e-6 * state.scale)
+          << state.name;
+    }
+  };
+  check();
+  // The step's own view of devices and statistics is as it left it: a look changes nothing that comes after.
+  const auto before = model->named_buffers()["stages.0.blocks.0.norm1.num_batches_tracked"].item<int64_t>();
+  step.run(x, labels);
+  EXPECT_EQ(model->named_buffers()["stages.0.blocks.0.norm1.num_batches_tracked"].item<int64_t>(), before + 2);
+  check();
+}
+
+// Masks belong to samples: the gradient is the same however the batch is cut.
+TEST(Step, DropoutIsTheSameForDevicesAndPieces) {
+  std::vector<RandomKey> keys;
+  for (uint64_t i = 0; i < 8; ++i) keys.push_back(RandomKey(7).with(i));
+  const auto x = torch::randn({8, 3, 32, 32}, at::kDouble);
+  const auto labels = torch::arange(8);
+  const auto gradients = [&](const StepOptions& options, std::span<const RandomKey> with) {
+    at::manual_seed(3);
+    const auto model = make_model("vgg-a-small", {.norm = NormActSpec::parse("gn+relu"), .classes = 10});
+    model->to(at::kDouble);
+    model->train();
+    Step step(model, options);
+    step.run(x, labels, with);
+    std::vector<at::Tensor> out;
+    for (const auto& parameter : model->parameters()) out.push_back(parameter.grad());
+    return out;
+  };
+  const auto largest_difference = [](const auto& a, const auto& b) {
+    double out = 0;
+    for (size_t i = 0; i < a.size(); ++i) {
+      out = std::max(out, ((a[i] - b[i]).norm() / (a[i].norm() + 1e-12)).template item<double>());
+    }
+    return out;
+  };
+  const auto whole = gradients({.batch_per_device = 8}, keys);
+  for (const auto& options : {StepOptions{.batch_per_device = 2, .devices = 4},
+                              StepOptions{.batch_per_device = 1, .devices = 8, .images_at_once = 2},
+                              StepOptions{.batch_per_device = 2, .devices = 2, .images_at_once = 2}}) {
+    EXPECT_LT(largest_difference(whole, gradients(options, keys)), 1e-12);
+  }
+  // Other keys drop other units: the check above looks at something.
+  std::vector<RandomKey> others;
+  for (uint64_t i = 0; i < 8; ++i) others.push_back(RandomKey(8).with(i));
+  EXPECT_GT(largest_difference(whole, gradients({.batch_per_device = 8}, others)), 1e-3);
 }
 
 }  // namespace

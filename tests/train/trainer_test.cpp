@@ -59,6 +59,7 @@ class TrainerTest : public FolderTest {
     for (auto line : RunLog::read(folder_ / name / "log.jsonl")) {
       if (line["event"] != "train" && line["event"] != "validation" && line["event"] != "layers") continue;
       line.erase("images_per_second");
+      line.erase("wait_share");
       out.push_back(line);
     }
     return out;
