@@ -1,6 +1,8 @@
 // frn convert: weights from and to torchvision and timm, and a BN network's weights for a network with another norm.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frn/cli/commands.h"
 #include "frn/models/foreign_weights.h"
 
@@ -39,6 +41,10 @@ void run(const Options& options) {
   if (!options.to.empty()) tensors = to_foreign(*foreign, tensors, mode, report);
   std::map<std::string, std::string> metadata{{"format", "pt"}};  // what Python's readers look for
   if (options.to.empty()) metadata["frn.model"] = model;
+  // timm's networks may have been made with other norms.
+  const bool batch_norm = std::any_of(tensors.begin(), tensors.end(),
+                                      [](const auto& tensor) { return tensor.first.ends_with(".running_mean"); });
+  if (!options.from.empty() && batch_norm) metadata["frn.norm"] = foreign->norm;
   if (norm) {
     tensors = with_fresh_norms(model, *norm, tensors);
     metadata["frn.norm"] = norm->to_string();
@@ -46,6 +52,8 @@ void run(const Options& options) {
   write_weights(options.out, tensors, metadata);
   if (const auto left = report.to_string(); !left.empty()) fmt::print("left out: {}\n", left);
   fmt::print("wrote {} tensors of {} to {}\n", tensors.size(), options.to.empty() ? model : options.to, options.out);
+  if (foreign != nullptr && batch_norm && !norm)
+    fmt::print("{}:{} normalises as {}\n", foreign->library, foreign->name, foreign->norm);
 }
 
 }  // namespace

@@ -106,8 +106,8 @@ void print_end(const RunFolder& folder, const Outcome& outcome) {
     if (outcome.best && outcome.best->step != outcome.validation->step) row("best", *outcome.best);
     if (outcome.train) {
       const auto& t = *outcome.train;
-      fmt::print("{:<16}{:>10}{:>9.2f} %{:>9.2f} %{:>10.4f}\n", "training (last)", t.step, 100 * t.precision_at_1,
-                 100 * t.recall_at_5, t.loss);
+      fmt::print("{:<16}{:>10}{:>9.2f} %{:>9.2f} %{:>10.4f}  (the last {} images)\n", "training", t.step,
+                 100 * t.precision_at_1, 100 * t.recall_at_5, t.loss, t.samples);
     }
   }
   fmt::print("\n{} after {} of training; the run is in {}\n", train::status_name(outcome.status),
@@ -122,7 +122,7 @@ TrainConfig open_folder(const Options& options, const Given& given, const RunFol
       throw Error("train", options.out + " holds no run to resume: there is no config.toml; leave --resume out");
     }
   }
-  auto config = options.settings.resolve(given);
+  auto config = train::with_eps_of_weights(options.settings.resolve(given));
   // A process is a device, unless it is told to be several.
   if (config.devices == 1) config.devices = place.world;
   folder.check_free();  // it is made when data and model are there

@@ -1,5 +1,7 @@
 #include "frn/data/pipeline.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,22 @@ Image whole_image(const ImageSource& source, const Pipeline& pipeline) {
   return read_resized(source, {0, 0, size.height, size.width}, size, pipeline);
 }
 
+// With the roundings of torchvision's Resize and CenterCrop.
+Image middle_of(const ImageSource& source, const Pipeline& pipeline) {
+  const Size size = source.size();
+  const auto shorter = static_cast<int64_t>(std::floor(static_cast<double>(pipeline.size) / pipeline.crop));
+  const auto longer = [&](int64_t side) {
+    return std::max(shorter, shorter * side / std::min(size.height, size.width));
+  };
+  const Size wanted{longer(size.height), longer(size.width)};
+  const auto begin = [&](int64_t side) {
+    return static_cast<int64_t>(std::nearbyint(static_cast<double>(side - pipeline.size) / 2));
+  };
+  const auto image =
+      resized(with_channels(source.read({0, 0, size.height, size.width}, size), pipeline.channels), wanted);
+  return part(image, {begin(wanted.height), begin(wanted.width), pipeline.size, pipeline.size});
+}
+
 Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipeline) {
   switch (pipeline.augmentation) {
     case Augmentation::kPadCropFlip: {
@@ -48,7 +66,7 @@ Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipe
     case Augmentation::kNone:
       break;
   }
-  return {whole_image(source, pipeline), false};
+  return {pipeline.crop > 0 ? middle_of(source, pipeline) : whole_image(source, pipeline), false};
 }
 
 void write_distorted(const Prepared& prepared, Random& random, const Pipeline& pipeline, std::span<float> out,

@@ -15,6 +15,9 @@ struct Pipeline {
   Augmentation augmentation = Augmentation::kNone;  // kNone: the whole image, resized to size x size
   bool colour = false;                              // distort colours as Inception does (3 channels; grey stays)
   int64_t size = 224;
+  // Without augmentation: 0 takes the whole image, squashed to a square; a share c the square in the middle of the
+  // image resized to size/c at its shorter side, as torchvision's and timm's evaluation does.
+  double crop = 0;
   int64_t channels = 3;  // grey images become 3 equal channels and the other way round
   std::array<float, 3> mean{};
   std::array<float, 3> deviation{1, 1, 1};

@@ -36,6 +36,17 @@ Image with_channels(Image image, int64_t channels) {
   return channels == 3 ? to_colours(image) : to_grey(image);
 }
 
+Image part(const Image& image, const Region& region) {
+  check_region(region, image.size);
+  Image out{{region.height, region.width}, image.channels, {}};
+  out.pixels.reserve(static_cast<size_t>(region.height * region.width * image.channels));
+  for (int64_t row = region.top; row < region.top + region.height; ++row) {
+    const auto* from = image.pixels.data() + (row * image.size.width + region.left) * image.channels;
+    out.pixels.insert(out.pixels.end(), from, from + region.width * image.channels);
+  }
+  return out;
+}
+
 Image shifted(const Image& image, int64_t down, int64_t right) {
   const auto [height, width] = image.size;
   Image result{image.size, image.channels, {}};

@@ -11,6 +11,9 @@ namespace frn::data {
 // Grey as three equal channels; colours as their luma (ITU-R 601-2, with PIL's rounding).
 Image with_channels(Image image, int64_t channels);
 
+// Throws frn::Error when the region does not lie within the image.
+Image part(const Image& image, const Region& region);
+
 // The image moved by (down, right) pixels inside a frame of its own size; what comes in from outside is 0.
 Image shifted(const Image& image, int64_t down, int64_t right);
 

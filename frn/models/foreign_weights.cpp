@@ -14,17 +14,17 @@ namespace frn {
 namespace {
 
 constexpr std::array kForeign{
-    ForeignModel{"torchvision", "resnet18", "resnetv1-18"},
-    ForeignModel{"torchvision", "resnet34", "resnetv1-34"},
-    ForeignModel{"torchvision", "resnet50", "resnetv1-50"},
-    ForeignModel{"torchvision", "resnet101", "resnetv1-101"},
-    ForeignModel{"torchvision", "inception_v3", "inceptionv3"},
-    ForeignModel{"torchvision", "vgg11_bn", "vgg11"},
-    ForeignModel{"timm", "resnetv2_18", "resnetv2-18"},
-    ForeignModel{"timm", "resnetv2_34", "resnetv2-34"},
-    ForeignModel{"timm", "resnetv2_50", "resnetv2-50"},
-    ForeignModel{"timm", "resnetv2_101", "resnetv2-101"},
-    ForeignModel{"timm", "resnetv2_152", "resnetv2-152"},
+    ForeignModel{"torchvision", "resnet18", "resnetv1-18", "bn+relu"},
+    ForeignModel{"torchvision", "resnet34", "resnetv1-34", "bn+relu"},
+    ForeignModel{"torchvision", "resnet50", "resnetv1-50", "bn+relu"},
+    ForeignModel{"torchvision", "resnet101", "resnetv1-101", "bn+relu"},
+    ForeignModel{"torchvision", "inception_v3", "inceptionv3", "bn(eps=0.001)+relu"},
+    ForeignModel{"torchvision", "vgg11_bn", "vgg11", "bn+relu"},
+    ForeignModel{"timm", "resnetv2_18", "resnetv2-18", "bn+relu"},
+    ForeignModel{"timm", "resnetv2_34", "resnetv2-34", "bn+relu"},
+    ForeignModel{"timm", "resnetv2_50", "resnetv2-50", "bn+relu"},
+    ForeignModel{"timm", "resnetv2_101", "resnetv2-101", "bn+relu"},
+    ForeignModel{"timm", "resnetv2_152", "resnetv2-152", "bn+relu"},
 };
 
 void replace(std::string& text, std::string_view from, std::string_view to) {

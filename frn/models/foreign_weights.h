@@ -15,6 +15,7 @@ struct ForeignModel {
   std::string_view library;  // torchvision or timm
   std::string_view name;     // resnet50
   std::string_view model;    // resnetv1-50
+  std::string_view norm;     // as the library's network normalises: eps is in no weight
 };
 
 std::span<const ForeignModel> foreign_models();

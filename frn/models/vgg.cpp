@@ -1,6 +1,6 @@
 // VGG-A, 11 layers (Simonyan and Zisserman, "Very deep convolutional networks", 2014, table 1), with a norm after every
 // layer but the last, the linear ones included: the hardest case for FRN, whose maps are single values there
-// (section 4.3 of the paper).
+// (section 4.1 of the paper).
 #include "frn/models/networks.h"
 #include "frn/models/parts.h"
 

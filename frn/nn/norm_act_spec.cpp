@@ -260,12 +260,16 @@ NormActSpec NormActSpec::with_activation(std::string_view name) const {
   return copy;
 }
 
-NormActSpec NormActSpec::with_learned_eps() const {
+NormActSpec NormActSpec::with_option(std::string_view key, const std::string& text) const {
   NormActSpec copy = *this;
-  std::erase_if(copy.options_, [](const Option& option) { return option.row->key == "eps"; });
-  copy.add_option("eps=learned");
+  std::erase_if(copy.options_, [&](const Option& option) { return option.row->key == key; });
+  copy.add_option(text);
   std::sort(copy.options_.begin(), copy.options_.end(), [](const Option& a, const Option& b) { return a.row < b.row; });
   return copy;
 }
+
+NormActSpec NormActSpec::with_learned_eps() const { return with_option("eps", "eps=learned"); }
+
+NormActSpec NormActSpec::with_eps(double eps) const { return with_option("eps", "eps=" + shortest(eps)); }
 
 }  // namespace frn

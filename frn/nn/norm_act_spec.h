@@ -104,6 +104,8 @@ class NormActSpec {
   NormActSpec with_activation(std::string_view name) const;
   // The same with eps=learned. Throws frn::Error for methods whose eps cannot be learned.
   NormActSpec with_learned_eps() const;
+  // The same with this eps.
+  NormActSpec with_eps(double eps) const;
 
   // The module for x [N, channels, *], in float32 on the CPU. make_without_act: for use before a residual addition.
   NormAct make(int64_t channels) const;
@@ -122,6 +124,7 @@ class NormActSpec {
   NormActSpec() = default;
   const Option* find(std::string_view key) const;
   void add_option(std::string_view text);
+  NormActSpec with_option(std::string_view key, const std::string& text) const;
 
   const NormRow* norm_ = nullptr;
   const ActivationRow* activation_ = nullptr;

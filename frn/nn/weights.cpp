@@ -120,6 +120,10 @@ NamedTensors read_weights(const std::filesystem::path& path) {
   return tensors;
 }
 
+std::map<std::string, std::string> read_metadata(const std::filesystem::path& path) {
+  return safetensors::File(path).header().metadata;
+}
+
 void write_weights(const std::filesystem::path& path, const NamedTensors& tensors,
                    const std::map<std::string, std::string>& metadata) {
   std::vector<at::Tensor> kept;  // what the views below point into

@@ -19,6 +19,9 @@ NamedTensors state_of(const torch::nn::Module& module);
 // Reads every tensor of a file. Throws frn::Error for a file that is not whole.
 NamedTensors read_weights(const std::filesystem::path& path);
 
+// What a file says besides its tensors: `frn convert` writes frn.model and frn.norm. Throws as read_weights does.
+std::map<std::string, std::string> read_metadata(const std::filesystem::path& path);
+
 // Writes beside and renames into place: the file is whole or not there. Tensors of any layout or device are written in
 // row-major order.
 void write_weights(const std::filesystem::path& path, const NamedTensors& tensors,

@@ -55,6 +55,11 @@ void read_metrics(const Value& metrics, CellResult& result) {
   read_shares(metrics, "train", "train.", result);
   const auto* const validation = metrics.find("validation");
   if (validation != nullptr) result.samples = number_in(*validation, "samples");
+  // Runs of earlier versions took a line of their log, which may be a few batches, and do not say how many images.
+  constexpr double kImagesOfALine = 64;
+  const auto* const train = metrics.find("train");
+  const double samples = train == nullptr ? kMissing : number_in(*train, "samples");
+  result.train_samples = samples > 0 ? samples : kImagesOfALine;
 }
 
 CellState state_of(const Value& metrics, const CellResult& result) {
@@ -181,12 +186,10 @@ CellSummary summarise(const StudyResults& results, const std::string& metric, si
       ++out.open;
     else {
       out.values.push_back(value->second);
-      if (!(out.samples <= result->samples)) out.samples = result->samples;
+      const double samples = metric.starts_with("train.") ? result->train_samples : result->samples;
+      if (!(out.samples <= samples)) out.samples = samples;
     }
   }
-  // A line of training speaks for a few batches, not for a validation set.
-  constexpr double kImagesOfALine = 64;
-  if (metric.starts_with("train.")) out.samples = kImagesOfALine;
   if (out.values.empty()) return out;
   out.mean = mean_of(out.values);
   if (out.values.size() < 2) return out;

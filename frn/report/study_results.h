@@ -21,6 +21,7 @@ struct CellResult {
   double seconds = 0;
   std::map<std::string, double> percent;  // by metric: the last validation's, also of a cell that was stopped
   double samples = kMissing;              // images of that validation
+  double train_samples = kMissing;        // images of training that "train." metrics are over
   std::string message;                    // why it failed or diverged
   std::string same_as;                    // the cell whose training this is, by construction; empty: its own
 
@@ -54,7 +55,7 @@ struct CellSummary {
   size_t seeds = 0, diverged = 0, failed = 0, open = 0;  // open: missing, unfinished or stopped
   double mean = kMissing;
   double deviation = kMissing;               // of one seed, with n - 1; two values at least
-  double samples = kMissing;                 // the smallest validation's
+  double samples = kMissing;                 // images that the metric is over, the fewest of a seed
   std::vector<std::string> trained_as = {};  // the trainings, seed by seed
   bool same_as_another = false;              // none of them is the cell's own
 };

@@ -67,6 +67,8 @@ void check_numbers(const TrainConfig& config) {
        "from 0 to below 1, or -1 for the model's own", config.dropout);
   must(std::isfinite(config.clip_gradient_norm) && config.clip_gradient_norm >= 0, "clip_gradient_norm",
        "0 (off) or more", config.clip_gradient_norm);
+  must(config.evaluation_crop >= 0 && config.evaluation_crop <= 1, "evaluation_crop", "from 0 (off) to 1",
+       config.evaluation_crop);
   must(config.timeout >= 1 && config.timeout <= 1e6, "timeout", "from 1 to 1e6 seconds", config.timeout);
   must(config.ema_decay >= 0 && config.ema_decay < 1, "ema_decay", "from 0 (off) to below 1", config.ema_decay);
   must(config.lr_drop_factor > 0 && config.lr_drop_factor <= 1, "lr_drop_factor", "above 0 and at most 1",
@@ -97,6 +99,11 @@ std::vector<Setting> data_settings(TrainConfig& c) {
                "they are",
        .value = &c.colour,
        .choices = {"auto", "on", "off"}},
+      {.key = "evaluation_crop",
+       .help =
+           "share of the shorter side that validation and `frn eval` see, as a square in the middle (torchvision and "
+           "timm: 0.875); 0: the whole image, squashed to a square",
+       .value = &c.evaluation_crop},
       {.key = "last_batch",
        .help = "what happens to the last batch of an epoch when it is smaller than the others; keep cuts it to a "
                "multiple of --devices",

@@ -22,6 +22,7 @@ struct TrainConfig {
   int64_t image_size = 0;             // 0: the data kind's
   std::string augmentation = "auto";  // auto: the data kind's
   std::string colour = "auto";        // auto: with the augmentation inception
+  double evaluation_crop = 0;         // 0: the whole image, squashed to a square
   std::string last_batch = "drop";
 
   int64_t batch_per_device = 32;

@@ -16,7 +16,8 @@ Value to_value(const TrainRow& row) {
           {"lr", row.lr},
           {"images_per_second", row.images_per_second},
           {"wait_share", row.wait_share},
-          {"gradient_norm", row.gradient_norm}};
+          {"gradient_norm", row.gradient_norm},
+          {"samples", row.samples}};
 }
 
 Value to_value(const ValidationRow& row) {
@@ -48,7 +49,8 @@ TrainRow train_row(const Value& line) {
           .lr = number(line, "lr"),
           .images_per_second = number(line, "images_per_second"),
           .wait_share = number(line, "wait_share"),
-          .gradient_norm = number(line, "gradient_norm")};
+          .gradient_norm = number(line, "gradient_norm"),
+          .samples = whole(line, "samples")};
 }
 
 ValidationRow validation_row(const Value& line) {
@@ -78,10 +80,37 @@ Records::Records(const RunFolder& folder, int64_t first_step, int64_t seed)
   for (const auto& line : RunLog::read(folder.log())) {
     const auto* const name = line.find("event");
     if (name == nullptr) continue;
-    if (*name == "train") last_train_ = train_row(line);
+    if (*name == "train") remember(train_row(line));
     if (*name == "validation") remember(validation_row(line));
   }
   log_.append({{"event", first_step > 0 ? "resume" : "start"}, {"step", first_step}, {"seed", seed}});
+}
+
+void Records::remember(const TrainRow& row) {
+  last_trained_.push_back(row);
+  int64_t samples = 0;
+  for (const auto& kept : last_trained_) samples += kept.samples;
+  while (samples - last_trained_.front().samples >= kImagesAtTheEnd) {
+    samples -= last_trained_.front().samples;
+    last_trained_.pop_front();
+  }
+}
+
+std::optional<TrainRow> Records::train_at_the_end() const {
+  if (last_trained_.empty()) return std::nullopt;
+  auto out = last_trained_.back();
+  if (last_trained_.size() == 1) return out;
+  out.loss = out.precision_at_1 = out.recall_at_5 = 0;
+  out.samples = 0;
+  for (const auto& row : last_trained_) {
+    const auto samples = static_cast<double>(row.samples);
+    out.loss += row.loss * samples;
+    out.precision_at_1 += row.precision_at_1 * samples;
+    out.recall_at_5 += row.recall_at_5 * samples;
+    out.samples += row.samples;
+  }
+  for (double* const sum : {&out.loss, &out.precision_at_1, &out.recall_at_5}) *sum /= static_cast<double>(out.samples);
+  return out;
 }
 
 void Records::remember(const ValidationRow& row) {
@@ -99,7 +128,7 @@ void Records::add(const TrainRow& row) {
   events_.scalar("run/images_per_second", row.images_per_second, row.step);
   events_.scalar("run/wait_share", row.wait_share, row.step);
   events_.flush();
-  last_train_ = row;
+  remember(row);
 }
 
 void Records::add(const ValidationRow& row) {

@@ -1,6 +1,7 @@
 // What a run leaves to read: lines in log.jsonl, TensorBoard's curves, metrics.json at the end.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -25,16 +26,17 @@ class Records {
   std::vector<std::filesystem::path> files() const { return {log_.path(), events_.path()}; }
 
   // Also from before an interruption.
-  std::optional<TrainRow> last_train() const { return last_train_; }
+  std::optional<TrainRow> train_at_the_end() const;
   std::optional<ValidationRow> last_validation() const { return last_validation_; }
   std::optional<ValidationRow> best_validation() const { return best_validation_; }
 
  private:
+  void remember(const TrainRow& row);
   void remember(const ValidationRow& row);
 
   RunLog log_;
   tensorboard::EventFile events_;
-  std::optional<TrainRow> last_train_;
+  std::deque<TrainRow> last_trained_;  // as many as kImagesAtTheEnd need
   std::optional<ValidationRow> last_validation_, best_validation_;
 };
 

@@ -62,8 +62,21 @@ TrainConfig RunFolder::read_config() const {
   return config;
 }
 
+TrainConfig with_eps_of_weights(TrainConfig config) {
+  if (config.weights.empty()) return config;
+  const auto metadata = read_metadata(config.weights);
+  const auto found = metadata.find("frn.norm");
+  if (found == metadata.end()) return config;
+  const auto spec = NormActSpec::parse(config.norm);
+  const auto theirs = NormActSpec::parse(found->second);
+  if (&spec.norm() != &theirs.norm() || spec.has("eps") || !theirs.has("eps") || !theirs.number("eps")) return config;
+  config.norm = spec.with_eps(*theirs.number("eps")).to_string();
+  return config;
+}
+
 data::Pipeline training_pipeline(const TrainConfig& config, const data::KindRow& kind) {
   auto pipeline = evaluation_pipeline(config, kind);
+  pipeline.crop = 0;
   pipeline.augmentation = augmentation_of(config, kind);
   const bool inception = pipeline.augmentation == data::Augmentation::kInception;
   pipeline.colour = kind.channels == 3 && (config.colour == "on" || (config.colour == "auto" && inception));
@@ -74,6 +87,7 @@ data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRo
   return {.augmentation = data::Augmentation::kNone,
           .colour = false,
           .size = config.image_size > 0 ? config.image_size : kind.image_size,
+          .crop = config.evaluation_crop,
           .channels = kind.channels,
           .mean = kind.mean,
           .deviation = kind.deviation};

@@ -33,6 +33,10 @@ struct RunFolder {
   TrainConfig read_config() const;
 };
 
+// The settings with the eps that the weights to start from were trained with, where their file names it, their norm is
+// the same and the settings name none: eps is no weight, and another one gives other outputs.
+TrainConfig with_eps_of_weights(TrainConfig config);
+
 // How the images of a set reach the network.
 data::Pipeline training_pipeline(const TrainConfig& config, const data::KindRow& kind);
 data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRow& kind);

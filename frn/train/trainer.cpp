@@ -126,7 +126,6 @@ class Trainer {
   int64_t images_since_log_ = 0;
   double last_gradient_norm_ = 0;
   double last_loss_ = 0;
-  std::optional<TrainRow> last_train_;
 };
 
 Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const TrainerEvents& events,
@@ -320,10 +319,10 @@ void Trainer::log_training() {
                      .lr = plan_.schedule.rate(state_.step - 1),
                      .images_per_second = static_cast<double>(images_since_log_) / std::max(seconds_since_log_, 1e-9),
                      .wait_share = waited_since_log_ / std::max(seconds_since_log_, 1e-9),
-                     .gradient_norm = last_gradient_norm_};
+                     .gradient_norm = last_gradient_norm_,
+                     .samples = score.samples};
   if (records_) records_->add(row);
   if (group_->is_first()) events_.trained(row);
-  last_train_ = row;
   state_.running = {};
   seconds_since_log_ = waited_since_log_ = 0;
   images_since_log_ = 0;
@@ -397,13 +396,13 @@ std::string Trainer::explain_divergence(const data::Batch& batch) {
 Outcome Trainer::end(Status status, std::string message) {
   Outcome outcome{.status = status,
                   .step = state_.step,
-                  .train = last_train_,
+                  .train = std::nullopt,
                   .validation = std::nullopt,
                   .best = std::nullopt,
                   .seconds = state_.seconds,
                   .message = std::move(message)};
   if (!records_) return outcome;
-  if (!outcome.train) outcome.train = records_->last_train();
+  outcome.train = records_->train_at_the_end();
   outcome.validation = records_->last_validation();
   outcome.best = records_->best_validation();
   records_->end(outcome, folder_.metrics());

@@ -37,6 +37,7 @@ struct TrainRow {
   double images_per_second = 0;  // with the wait for data
   double wait_share = 0;         // of the time, spent waiting for data
   double gradient_norm = 0;
+  int64_t samples = 0;  // in those steps
 };
 
 struct ValidationRow {
@@ -57,13 +58,16 @@ struct TrainerEvents {
   std::function<void(const std::string&)> warned = [](const std::string&) {};
 };
 
+// A line of the log may speak for a few steps; the training accuracy of a finished run for at least so many images.
+inline constexpr int64_t kImagesAtTheEnd = 2000;
+
 enum class Status { kFinished, kInterrupted, kDiverged };
 std::string_view status_name(Status status);
 
 struct Outcome {
   Status status = Status::kFinished;
   int64_t step = 0;
-  std::optional<TrainRow> train;
+  std::optional<TrainRow> train;            // over the last kImagesAtTheEnd of training and what came with them
   std::optional<ValidationRow> validation;  // the last one
   std::optional<ValidationRow> best;        // the one with the highest Precision@1
   double seconds = 0;                       // spent on training, of all sittings

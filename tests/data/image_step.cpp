@@ -2,11 +2,13 @@
 // its words parted by tabs; the results go as tensors of the request's name into the file that its argument names, the
 // errors to standard output as "NAME<tab>text".
 //
-//   decode   NAME FILE TOP LEFT HEIGHT WIDTH ENOUGH_HEIGHT ENOUGH_WIDTH   uint8 [height, width, channels]; HEIGHT 0:
-//   all resize   NAME FILE HEIGHT WIDTH                                       uint8 [height, width, channels] pipeline
-//   NAME FILE none|inception COLOUR SIZE KEY                     float32 [3, size, size], mean 0, deviation 1 colours
-//   NAME FILE ORDER BRIGHTNESS SATURATION HUE CONTRAST           float32 [3, height, width] list     NAME DATA SPLIT
-//   int64 labels; names as lines NAME<tab>name
+// clang-format off
+//   decode   NAME FILE TOP LEFT HEIGHT WIDTH ENOUGH_HEIGHT ENOUGH_WIDTH   uint8 [height, width, channels]; HEIGHT 0: all
+//   resize   NAME FILE HEIGHT WIDTH                                       uint8 [height, width, channels]
+//   pipeline NAME FILE none|inception COLOUR SIZE KEY [CROP]              float32 [3, size, size], mean 0, deviation 1
+//   colours  NAME FILE ORDER BRIGHTNESS SATURATION HUE CONTRAST           float32 [3, height, width]
+//   list     NAME DATA SPLIT                                              int64 labels; names as lines NAME<tab>name
+// clang-format on
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -74,7 +76,8 @@ Result resize(const std::vector<std::string>& words) {
 Result pipeline(const std::vector<std::string>& words) {
   const Pipeline pipeline{.augmentation = words.at(3) == "inception" ? Augmentation::kInception : Augmentation::kNone,
                           .colour = words.at(4) == "1",
-                          .size = std::stoll(words.at(5))};
+                          .size = std::stoll(words.at(5)),
+                          .crop = words.size() > 7 ? std::stod(words[7]) : 0};
   std::vector<float> out(static_cast<size_t>(3 * pipeline.size * pipeline.size));
   pipeline.run(*open_file(words.at(2)), frn::RandomKey(std::stoull(words.at(6))), out);
   return result_of(Dtype::kF32, {3, pipeline.size, pipeline.size}, out);

@@ -61,7 +61,6 @@ INCEPTION = in_torchvision(
     "inception_v3",
     "inceptionv3",
     ("Conv2d_", "Mixed_5", "Mixed_6"),
-    norm="bn(eps=1e-3)+relu",  # torchvision's, as TensorFlow's; every other batch norm has 1e-5
     size=299,
     aux_logits=True,
     transform_input=False,
@@ -185,9 +184,11 @@ def train_in_cpp(
         save_file(module.state_dict(), theirs)
         convert("--from", peer, theirs, ours)
         save_file(batches, batch)
+        with safe_open(ours, "pt") as file:  # names the norm of torchvision's Inception, whose eps is unlike the others'
+            norm = file.metadata().get("frn.norm", peer.norm)
         settings = {
             "model": peer.model,
-            "norm": peer.norm,
+            "norm": norm,
             "classes": CLASSES,
             "input-channels": 3,
             "weights": ours,

@@ -253,6 +253,20 @@ def test_evaluation_sees_what_torchvision_sees(asker, tmp_path):
     assert np.abs(ours["a"] - expected).max() <= 1.001 / 255
 
 
+def test_evaluation_of_the_middle_sees_what_torchvision_sees(asker, tmp_path):
+    """Resize of the shorter side, then the square in the middle: also where sides round, and where nothing is cut off."""
+    cases = [((331, 500), 224, 0.875), ((500, 331), 224, 0.875), ((257, 301), 160, 0.95), ((90, 61), 64, 1.0), ((64, 64), 32, 0.5)]
+    for i, (shape, size, crop) in enumerate(cases):
+        Image.fromarray(photo(*shape)).save(tmp_path / f"{i}.png")
+        asker.ask("pipeline", f"a{i}", tmp_path / f"{i}.png", "none", 0, size, 1, crop)
+    ours, _ = asker.answers()
+    for i, (_, size, crop) in enumerate(cases):
+        steps = [v2.Resize(int(size / crop)), v2.CenterCrop(size), v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True)]
+        expected = v2.Compose(steps)(Image.open(tmp_path / f"{i}.png")).numpy()
+        assert ours[f"a{i}"].shape == expected.shape
+        assert np.abs(ours[f"a{i}"] - expected).max() <= 1.001 / 255, cases[i]
+
+
 # --- Colours, against Python's own colour conversion in float64 ---
 
 

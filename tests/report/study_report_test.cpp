@@ -151,6 +151,21 @@ TEST_F(StudyReport, CellsThatWereStoppedHaveNoValueInTheTable) {
   EXPECT_TRUE(holds(page(made), "unfinished (step 100)"));
 }
 
+TEST_F(StudyReport, TrainingAccuracyIsAsSureAsItsImages) {
+  const auto made = study(1);
+  const auto put = [&](const char* train) {
+    made.put(
+        "bn-32", "metrics.json",
+        std::string(R"({"status":"finished","step":100,"validation":{"precision_at_1":0.5,"samples":1000},"train":)") +
+            train + "}");
+    const auto results = read_results(made.folder);
+    EXPECT_EQ(summarise(results, "precision_at_1", 0, 0).samples, 1000);
+    return summarise(results, "train.precision_at_1", 0, 0).samples;
+  };
+  EXPECT_EQ(put(R"({"precision_at_1":0.6,"samples":2048})"), 2048);
+  EXPECT_EQ(put(R"({"precision_at_1":0.6})"), 64) << "of an earlier version: a line of the log";
+}
+
 TEST_F(StudyReport, ThePageOpensWithTheFigureThenTheVerdictsThenTheTables) {
   const auto made = study(3);
   finish_row(made, "bn", {0.700, 0.702, 0.701});

@@ -288,6 +288,24 @@ TEST_F(TrainerTest, FineTuningStartsFromAFile) {
   EXPECT_TRUE(weights("b", 12) == weights("a", 12));
 }
 
+TEST_F(TrainerTest, EpsComesWithConvertedWeightsAndShowsInTheSettings) {
+  const auto file = folder_ / "converted.safetensors";
+  write_weights(file, {}, {{"frn.norm", "bn(eps=0.001)+relu"}});
+  const auto norm = [&](const std::string& asked, const fs::path& weights) {
+    TrainConfig config;
+    config.norm = asked;
+    config.weights = weights;
+    return with_eps_of_weights(config).norm;
+  };
+  EXPECT_EQ(norm("bn+relu", file), "bn(eps=0.001)+relu");
+  EXPECT_EQ(norm("bn(momentum=0.2)+tlu", file), "bn(eps=0.001,momentum=0.2)+tlu");
+  EXPECT_EQ(norm("bn(eps=1e-05)+relu", file), "bn(eps=1e-05)+relu") << "what a person says counts";
+  EXPECT_EQ(norm("frn+tlu", file), "frn+tlu");
+  EXPECT_EQ(norm("bn+relu", ""), "bn+relu");
+  write_weights(file, {});
+  EXPECT_EQ(norm("bn+relu", file), "bn+relu");
+}
+
 TEST_F(TrainerTest, BfloatAutocastTrains) {
   auto config = tiny();
   config.autocast = "bfloat16";
