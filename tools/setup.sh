@@ -45,7 +45,7 @@ install_packages() {
   command -v apt-get >/dev/null || fail "please install what Debian calls: $* (this is not a Debian or Ubuntu)"
   if ((EUID != 0)); then
     if sudo -n true 2>/dev/null || { [[ -t 0 ]] && command -v sudo >/dev/null; }; then
-      root=(sudo)
+      root=(sudo --preserve-env=http_proxy,https_proxy,no_proxy,HTTP_PROXY,HTTPS_PROXY,NO_PROXY)
     else
       fail "system packages are missing; run this as root, then try again: ${apt[*]}"
     fi
@@ -59,9 +59,11 @@ install_packages() {
   fi
 }
 
+preprocess() { ${CXX:-g++} -E -x c++ - &>/dev/null; } # unquoted: CXX may have arguments
+
 present() {
   if [[ $1 == "<"* ]]; then
-    g++ -E -x c++ - <<<"#include $1" &>/dev/null
+    preprocess <<<"#include ${1%% *}"
   else
     $1 &>/dev/null </dev/null # unquoted: a command with its arguments
   fi
@@ -73,6 +75,15 @@ while read -r needed_by package probe; do
   present "$probe" || missing+=("$package")
 done < <(grep -v '^#' tools/system-packages.txt)
 ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
+
+# What the distribution gives may be too old: better said now than after minutes of compiling.
+while read -r needed_by package probe; do
+  [[ $probe == "<"*" "* && " $tiers " == *" $needed_by "* ]] || continue
+  header=${probe%% *} condition=${probe#* }
+  printf '#include %s\n#if !(%s)\n#error too old\n#endif\n' "$header" "$condition" | preprocess ||
+    fail "$package is too old here: $header must have ${condition}; Debian 12 and Ubuntu 24.04 have it, or install a newer" \
+      "one where the compiler finds it (CPLUS_INCLUDE_PATH and LIBRARY_PATH)"
+done < <(grep -v '^#' tools/system-packages.txt)
 
 compiler=${CXX:-g++}
 if [[ -z ${CXX-} ]] && (($(g++ -dumpversion | cut -d. -f1) < 12)); then
