@@ -115,6 +115,7 @@ pid_t start_rank(int64_t rank, int64_t count, int port, std::vector<std::string>
   set("LOCAL_RANK", std::to_string(rank));
   set("WORLD_SIZE", std::to_string(count));
   set("LOCAL_WORLD_SIZE", std::to_string(count));
+  set(kProcessesVariable, std::to_string(count));
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(port));
   const auto threads = std::max<int64_t>(1, static_cast<int64_t>(std::thread::hardware_concurrency()) / count);

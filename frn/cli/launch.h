@@ -7,6 +7,9 @@
 
 namespace frn::cli {
 
+// Tells a rank of how many processes that this program started it is one.
+inline constexpr const char* kProcessesVariable = "FRN_PROCESSES";
+
 struct LaunchOptions {
   std::vector<std::string> without{"--processes"};  // options, each with one value, that the ranks do not get
   std::vector<std::string> more{};                  // words that they get besides

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <optional>
 
 #include "frn/cli/commands.h"
@@ -13,6 +14,7 @@
 #include "frn/cli/threads.h"
 #include "frn/cli/train_options.h"
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 #include "frn/dist/device.h"
 #include "frn/dist/environment.h"
 #include "frn/train/trainer.h"
@@ -114,6 +116,12 @@ void print_end(const RunFolder& folder, const Outcome& outcome) {
              clock_text(outcome.seconds), folder.path.string());
 }
 
+// For the command that goes on with the run.
+std::string started_by_launcher() {
+  const char* const count = std::getenv(kProcessesVariable);
+  return count == nullptr ? "" : fmt::format(" --processes {}", count);
+}
+
 // Rank 0's part: settings that are checked, in a folder that holds them. torchrun's restarts resume by themselves.
 TrainConfig open_folder(const Options& options, const Given& given, const RunFolder& folder, const dist::Place& place) {
   if (options.resume || place.restarts > 0) {
@@ -160,7 +168,8 @@ void run(const Options& options, const Given& given) {
   }
   print_end(folder, outcome);
   if (outcome.status == Status::kInterrupted) {
-    fmt::print("frn train --resume --out {} goes on after step {}\n", folder.path.string(), outcome.step);
+    fmt::print("frn train --resume --out {}{} goes on after step {}\n", shell_word(folder.path.string()),
+               started_by_launcher(), outcome.step);
     if (config.max_steps > 0 && outcome.step >= config.max_steps) return;
     throw Exit{kExitSignal + (stop_requested() ? stop_signal() : SIGTERM)};  // or another rank was asked
   }

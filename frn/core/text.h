@@ -15,6 +15,9 @@ std::string join(std::span<const std::string_view> names, std::string_view separ
 // "[2, 64, 7, 7]": the sizes of a tensor.
 std::string shape_text(std::span<const int64_t> sizes);
 
+// A word as a shell takes it back: in quotes where it has more than plain letters.
+std::string shell_word(std::string_view text);
+
 // The known name with the smallest edit distance, or an empty view when none is close enough to be meant.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> known);
 

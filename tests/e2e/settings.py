@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -160,11 +161,14 @@ def evaluation_crop_changes_what_validation_sees_and_nothing_else(work):
 
 
 def max_steps_is_forgotten_by_the_next_sitting(work):
-    folder = work / "bounded"
-    text = trained(folder, "--steps", 6, "--max-steps", 3, "--batch-per-device", 4)
-    assert f"frn train --resume --out {folder} goes on after step 3" in text, text
-    ended = subprocess.run([FRN, "train", "--resume", "--out", str(folder)], capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0 and metrics(folder)["step"] == 6, ended.stderr
+    """By the command that the program prints, as a shell takes it: the folder's name has a space and a quote."""
+    for extra, more in (([], ""), (["--devices", 2, "--processes", 2], " --processes 2")):
+        folder = work / f"bounded{more}"
+        text = trained(folder, "--steps", 6, "--max-steps", 3, "--batch-per-device", 4, *extra)
+        assert f"{more} goes on after step 3" in text, text
+        command = text.splitlines()[-1].removesuffix(" goes on after step 3").removeprefix("frn ")
+        ended = subprocess.run(f"{shlex.quote(FRN)} {command}", shell=True, capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0 and metrics(folder)["step"] == 6, (command, ended.stderr)
 
 
 def data_of_a_resumed_run_is_what_eval_takes(work):
