@@ -1,9 +1,15 @@
 // TOML for Value, by toml++.
+
+// Version 3.3 asserts (and lets clang assume) that a table's header begins with a key, before it finds out that a text
+// does not: "[" and a line break would end the program. Without assertions it goes on to its error for that.
+#undef NDEBUG
+#define TOML_ASSERT(...) static_cast<void>(0)
 #include <toml++/toml.h>
 
 #include <algorithm>
 #include <sstream>
 
+#include "frn/core/text.h"
 #include "frn/core/value.h"
 
 namespace frn {
@@ -70,9 +76,15 @@ void to_library(const Value& value, const Take& take) {
   if (const auto* table = value.table()) return take(table_of(*table));
 }
 
-std::string formatted(const toml::node& node) {
+using Flags = toml::format_flags;
+constexpr auto kAsInFiles = toml::toml_formatter::default_flags;
+// Every character that is not a plain one by its number.
+constexpr auto kEscaped = kAsInFiles & ~(Flags::allow_literal_strings | Flags::allow_multi_line_strings |
+                                         Flags::allow_real_tabs_in_strings | Flags::allow_unicode_strings);
+
+std::string formatted(const toml::node& node, Flags flags) {
   std::ostringstream out;
-  node.visit([&](const auto& typed) { out << toml::toml_formatter{typed}; });
+  node.visit([&](const auto& typed) { out << toml::toml_formatter{typed, flags}; });
   return out.str();
 }
 
@@ -83,16 +95,28 @@ Value parse_toml(std::string_view text) {
     return from_table(toml::parse(text));
   } catch (const toml::parse_error& error) {
     throw ValueError("line " + std::to_string(error.source().begin.line) +
-                     " is not TOML: " + std::string(error.description()));
+                     " is not TOML: " + one_line(error.description()));
   }
 }
 
 std::string to_toml(const Value& value) {
+  if (const auto* list = value.list()) {
+    std::string out;
+    for (const auto& element : *list) out += (out.empty() ? "[ " : ", ") + to_toml(element);
+    return out.empty() ? "[]" : out + " ]";
+  }
+  if (const auto* table = value.table()) {
+    std::string out;
+    for (const auto& [key, entry] : *table) out += (out.empty() ? "{ " : ", ") + to_toml(key) + " = " + to_toml(entry);
+    return out.empty() ? "{}" : out + " }";
+  }
+  const auto* const text = value.text();
+  const bool many_lines = text != nullptr && has_control_characters(*text);
   std::string out;
-  to_library(value, [&](const auto& node) { out = formatted(node); });
+  to_library(value, [&](const auto& node) { out = formatted(node, many_lines ? kEscaped : kAsInFiles); });
   return out;
 }
 
-std::string to_toml_file(const Value& table) { return formatted(table_of(table.as_table())) + "\n"; }
+std::string to_toml_file(const Value& table) { return formatted(table_of(table.as_table()), kAsInFiles) + "\n"; }
 
 }  // namespace frn
