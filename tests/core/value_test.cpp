@@ -60,13 +60,21 @@ TEST(Json, WhatIsNoneIsRefusedWithItsPlace) {
 TEST(Toml, IsReadBackAsItWasWritten) {
   const auto written = sample();
   const auto again = parse_toml(to_toml_file(written));
-  for (const auto& [key, value] : written.as_table()) {
-    if (value.table() != nullptr) continue;
-    EXPECT_EQ(to_toml(again[key]), to_toml(value)) << key;
-  }
-  for (const auto& [key, value] : written["table"].as_table()) EXPECT_EQ(again["table"][key], value) << key;
+  for (const auto& [key, value] : written.as_table()) EXPECT_EQ(to_toml(again[key]), to_toml(value)) << key;
   EXPECT_EQ(again["whole"].as_whole(), 9007199254740993);
   EXPECT_EQ(again["text"], sample()["text"]);
+}
+
+TEST(Toml, AFileKeepsTablesInTablesAndListsOfThem) {
+  const Value value{
+      {"a.b", 1},
+      {"'''", "'''"},
+      {"", {{"in", {{"x y", true}, {"none", Value::empty_table()}}}}},
+      {"rows", Value::list_of(std::vector<Value>{Value{{"name", "r"}, {"sub", {{"k", -1.5}}}}, Value{{"name", "s"}}})},
+      {"mixed", Value::list_of(std::vector<Value>{Value{{"t", 1}}, Value(2)})}};
+  const auto again = parse_toml(to_toml_file(value));
+  ASSERT_EQ(again.as_table().size(), value.as_table().size()) << to_toml_file(value);
+  for (const auto& [key, entry] : value.as_table()) EXPECT_EQ(again[key], entry) << to_toml_file(value);
 }
 
 TEST(Toml, AValueIsOneLineWhateverIsInIt) {
@@ -90,7 +98,7 @@ TEST(Toml, WhatIsNoneIsRefusedWithItsLine) {
   EXPECT_NE(error_of([] { parse_toml("a = 1\nb ="); }).find("line 2 is not TOML: "), std::string::npos);
   EXPECT_NE(error_of([] { parse_toml("a = 1\nb = 2020-01-01"); }).find("line 2 has a date"), std::string::npos);
   // What once ended the program, or made a message of two lines.
-  for (const auto* text : {"[\n", "[[\n", "[a.\n", "a = i\n", "a = 1\x1b"}) {
+  for (const auto* text : {"[\n", "[[\n", "[a.\n", "a = i\n", "a = 1\x1b", "a =\u03e01", "\u00e9 = 1"}) {
     const auto error = error_of([&] { parse_toml(text); });
     EXPECT_TRUE(error.starts_with("line 1 is not TOML: ") && !has_control_characters(error)) << error;
   }
