@@ -245,7 +245,7 @@ Command study_command() {
                        .to = &options->seeds,
                        .help = "Number of times to train every cell, each with another seed",
                        .default_text = "the scale's own",
-                       .range = Range{1, 1000}},
+                       .range = Range{1, report::kMostSeeds}},
                       {.name = "--jobs",
                        .to = &options->jobs,
                        .help = "Cells to train at a time",

@@ -26,6 +26,15 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// How many bytes the control character at `at` has; 0: there is none.
+size_t control_length(std::string_view text, size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte < 0x20 || byte == 0x7f) return 1;
+  if (byte != 0xc2 || at + 1 == text.size()) return 0;
+  const auto next = static_cast<unsigned char>(text[at + 1]);
+  return next >= 0x80 && next < 0xa0 ? 2 : 0;
+}
+
 }  // namespace
 
 std::string join(std::span<const std::string_view> names, std::string_view separator) {
@@ -70,6 +79,23 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
 std::string suggestion(std::string_view name, std::span<const std::string_view> known) {
   const auto near = nearest(name, known);
   return near.empty() ? "" : " (did you mean '" + std::string(near) + "'?)";
+}
+
+bool has_control_characters(std::string_view text) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (control_length(text, at) > 0) return true;
+  }
+  return false;
+}
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = control_length(text, at);
+    out += length > 0 ? ' ' : text[at];
+    at += std::max<size_t>(length, 1);
+  }
+  return out;
 }
 
 }  // namespace frn

@@ -1,4 +1,5 @@
-// Small helpers for messages: lists of names, shapes, and the nearest known name to a misspelt one.
+// Small helpers for texts: lists of names, shapes, the nearest known name to a misspelt one, and what may be shown as
+// it is.
 #pragma once
 
 #include <cstdint>
@@ -23,5 +24,12 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
 
 // " (did you mean 'x'?)" or an empty string.
 std::string suggestion(std::string_view name, std::span<const std::string_view> known);
+
+// Whether there is a character that acts instead of being shown: line breaks, tabs, a terminal's escape sequences.
+// In UTF-8: U+0000 to U+001F and U+007F to U+009F.
+bool has_control_characters(std::string_view text);
+
+// The text with a space for each of them, so that it stays in its line whoever shows it.
+std::string one_line(std::string_view text);
 
 }  // namespace frn

@@ -117,7 +117,7 @@ std::string to_json(const Value& value, std::optional<int> indent = std::nullopt
 
 // A file's table, in the order of its lines. Throws ValueError "line 3 is not TOML: ...".
 Value parse_toml(std::string_view text);
-// A value as TOML writes it behind "key = "; null is an empty text.
+// A value as TOML writes it behind "key = ", on one line whatever is in it; null is an empty text.
 std::string to_toml(const Value& value);
 // A table as a file.
 std::string to_toml_file(const Value& table);

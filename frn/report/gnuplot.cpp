@@ -1,224 +1,127 @@
 #include "frn/report/gnuplot.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
+#include "frn/report/gnuplot_script.h"
+
+extern char** environ;
 
 namespace frn::report {
 namespace {
 
-// gnuplot's single-quoted strings: only the quote itself is special.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) out += c == '\'' ? std::string("''") : std::string(1, c);
-  return out + "'";
-}
+using Clock = std::chrono::steady_clock;
 
-// "[low:high]", "*" for an end that gnuplot chooses. It complains of a range without width, so that is widened here.
-std::string range_of(const LineChart& chart, std::vector<double> Curve::*values, std::optional<double> low,
-                     std::optional<double> high) {
-  double least = low.value_or(INFINITY);
-  double most = high.value_or(-INFINITY);
-  for (const auto& curve : chart.curves) {
-    for (const double value : curve.*values) {
-      if (!std::isfinite(value)) continue;
-      least = std::min(least, value);
-      most = std::max(most, value);
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {
+    if (number_ < 0) throw Error("report", std::string("cannot start gnuplot: ") + std::strerror(errno));
+  }
+  ~Descriptor() { close_file(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+  void close_file() {
+    if (number_ >= 0) close(std::exchange(number_, -1));
+  }
+
+ private:
+  int number_;
+};
+
+// The script as a file without a name: unlike a pipe, it never has to wait for its reader.
+int file_of(const std::string& script) {
+  const int file = memfd_create("gnuplot script", MFD_CLOEXEC);
+  for (size_t done = 0; file >= 0 && done < script.size();) {
+    const ssize_t count = pwrite(file, script.data() + done, script.size() - done, static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      close(file);
+      return -1;
     }
+    done += static_cast<size_t>(count);
   }
-  if (least == most) {
-    const double margin = least == 0 ? 1 : 0.1 * std::abs(least);
-    if (!low) low = least - margin;
-    if (!high) high = most + margin;
+  return file;
+}
+
+// A process group of its own, that ends with all it started when it takes too long.
+class Process {
+ public:
+  // Nobody's settings (-d): a script of ours must mean the same on every machine.
+  Process(const Descriptor& input, const Descriptor& output) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_adddup2(&actions, input.number(), STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, output.number(), STDOUT_FILENO);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    std::string name = "gnuplot";
+    std::string no_settings = "-d";
+    char* const arguments[]{name.data(), no_settings.data(), nullptr};
+    start_error_ = posix_spawnp(&pid_, "gnuplot", &actions, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
   }
-  const auto end = [](const std::optional<double>& value) { return value ? fmt::format("{:.9g}", *value) : "*"; };
-  return fmt::format("[{}:{}]", end(low), end(high));
-}
+  ~Process() { stop(); }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
 
-std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.9g}", value) : "NaN"; }
+  int start_error() const { return start_error_; }
 
-std::string list_of(const std::vector<double>& values) {
-  std::string out;
-  for (const double value : values) out += (out.empty() ? "" : ", ") + number(value);
-  return out;
-}
-
-// 1, 2 or 5 times a power of ten, at least `least`: few ticks in little room.
-double round_step(double least) {
-  const double power = std::pow(10, std::floor(std::log10(least)));
-  for (const double digit : {1.0, 2.0, 5.0}) {
-    if (digit * power >= least) return digit * power;
-  }
-  return 10 * power;
-}
-
-// The same curves once more, small, over the chart; on the side where curves that fall are still above it.
-std::string inset_of(const LineChart& chart, const std::string& plot) {
-  const auto& inset = *chart.inset;
-  const auto x_range = chart.x_falls ? std::pair(inset.x_high, inset.x_low) : std::pair(inset.x_low, inset.x_high);
-  return fmt::format(
-      "set origin {},0.27\nset size 0.5,0.4\nunset key\nunset title\nunset xlabel\nunset ylabel\nunset label\n"
-      "unset arrow\nset object 1 rectangle from graph 0,0 to graph 1,1 behind fillcolor rgb '#ffffff' fillstyle solid "
-      "noborder\nset xrange [{:.9g}:{:.9g}]\nset yrange [{:.9g}:{:.9g}]\nset border 15\nset tics font ',11'\n"
-      "set ytics {:.9g}\nset format y '%.4g'\nset lmargin 5\nset rmargin 1\nset tmargin 0.5\nset bmargin 1.5\n"
-      "{}unset multiplot\n",
-      chart.x_falls ? 0.17 : 0.42, x_range.first, x_range.second, inset.y_low, inset.y_high,
-      round_step((inset.y_high - inset.y_low) / 3), plot);
-}
-
-// Colours that stay apart for colour-blind readers (Okabe and Ito). A page gives them its own shades.
-const char* colour_of(size_t curve) {
-  static constexpr std::array kColours{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"};
-  return kColours[curve % kColours.size()];
-}
-
-// Where the curves' titles stand on the right: at their last points, moved apart as far as letters are high.
-std::vector<double> label_heights(const LineChart& chart, double low, double high) {
-  constexpr double kLetters = 20;       // pixels from one title to the next
-  constexpr double kShareOfPlot = 0.8;  // of the height of the picture
-  const double step = kLetters * (high - low) / (kShareOfPlot * chart.height);
-  std::vector<double> out(chart.curves.size(), NAN);
-  std::vector<size_t> order;
-  for (size_t i = 0; i < out.size(); ++i) {
-    for (const double y : chart.curves[i].y) out[i] = std::isfinite(y) ? y : out[i];
-    if (std::isfinite(out[i])) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return out[a] > out[b]; });
-  for (size_t i = 1; i < order.size(); ++i) out[order[i]] = std::min(out[order[i]], out[order[i - 1]] - step);
-  double floor = low;
-  for (size_t i = order.size(); i-- > 0; floor = out[order[i]] + step) out[order[i]] = std::max(out[order[i]], floor);
-  return out;
-}
-
-std::string titles_at_ends(const LineChart& chart) {
-  double low = chart.y_min.value_or(INFINITY);
-  double high = chart.y_max.value_or(-INFINITY);
-  size_t longest = 0;
-  for (const auto& curve : chart.curves) {
-    longest = std::max(longest, curve.title.size());
-    for (const double y : curve.y) {
-      if (!std::isfinite(y)) continue;
-      low = std::min(low, y);
-      high = std::max(high, y);
+  // Gives the exit status, or none when it runs on beyond `end`.
+  std::optional<int> wait_until(Clock::time_point end) {
+    int status = 0;
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (Clock::now() >= end) return std::nullopt;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
+    running_ = false;
+    return status;
   }
-  std::string s = fmt::format("unset key\nset rmargin {}\n", longest + 2);
-  const auto heights = label_heights(chart, low, high);
-  for (size_t i = 0; i < heights.size(); ++i) {
-    if (!std::isfinite(heights[i])) continue;
-    s += fmt::format("set label {} at graph 1.02, first {:.9g} left noenhanced textcolor rgb '{}'\n",
-                     quoted(chart.curves[i].title), heights[i], colour_of(i));
+
+ private:
+  void stop() {
+    if (start_error_ != 0 || !running_) return;
+    kill(-pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
   }
-  return s;
-}
 
-std::string legend_of(const LineChart& chart) {
-  switch (chart.legend) {
-    case Legend::kAtEnds:
-      return titles_at_ends(chart);
-    case Legend::kAbove:
-      return "set key outside top left horizontal Left reverse samplen 2 noenhanced\n";
-    case Legend::kRight:
-      break;
-  }
-  return "set key outside right center noenhanced\n";
-}
+  pid_t pid_ = -1;
+  int start_error_ = 0;
+  bool running_ = true;
+};
 
-std::string level_of(const Level& level) {
-  return fmt::format(
-      "set arrow from graph 0, first {0:.9g} to graph 1, first {0:.9g} nohead dashtype 2 linecolor rgb '#888888' back\n"
-      "set label {1} at graph 0.99, first {0:.9g} right offset 0,0.5 noenhanced font ',11' textcolor rgb '#888888'\n",
-      level.y, quoted(level.title));
-}
-
-std::string x_axis_of(const LineChart& chart) {
-  if (chart.x_ticks.empty()) return "set xrange " + range_of(chart, &Curve::x, std::nullopt, std::nullopt) + "\n";
-  constexpr double kRoom = 1.12;  // for bars and dots at both ends
-  const auto [least, most] = std::minmax_element(chart.x_ticks.begin(), chart.x_ticks.end());
-  const double low = *least / kRoom;
-  const double high = *most * kRoom;
-  return fmt::format("set logscale x 2\nset xtics ({})\nset xrange [{:.9g}:{:.9g}]\n", list_of(chart.x_ticks),
-                     chart.x_falls ? high : low, chart.x_falls ? low : high);
-}
-
-std::string settings_of(const LineChart& chart, const std::filesystem::path& svg) {
-  std::string s =
-      fmt::format("set terminal svg size {},{} font 'Helvetica,14' background '#ffffff'\n", chart.width, chart.height);
-  s += "set output " + quoted(svg.string()) + "\n";
-  if (!chart.title.empty()) s += "set title " + quoted(chart.title) + " noenhanced\n";
-  s += "set xlabel " + quoted(chart.x_label) + " noenhanced\n";
-  s += "set ylabel " + quoted(chart.y_label) + " noenhanced\n";
-  s += x_axis_of(chart);
-  s += "set yrange " + range_of(chart, &Curve::y, chart.y_min, chart.y_max) + "\n";
-  if (chart.y_log) s += "set logscale y\nset format y '%g'\n";
-  s += legend_of(chart);
-  if (chart.level) s += level_of(*chart.level);
-  return s + "set grid linecolor rgb '#dddddd'\nset border 3\nset tics nomirror\n";
-}
-
-std::string data_of(const Curve& curve) {
+// All that comes until the other side closes, or nothing when that takes longer than until `end`.
+std::optional<std::string> read_until(const Descriptor& from, Clock::time_point end) {
   std::string out;
-  for (size_t i = 0; i < curve.x.size(); ++i) {
-    const double spread = i < curve.spread.size() ? curve.spread[i] : NAN;
-    out += number(curve.x[i]) + " " + number(curve.y[i]) + " " + number(spread) + "\n";
+  char buffer[1 << 16];
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd waiting{from.number(), POLLIN, 0};
+    const int ready = left <= 0 ? 0 : poll(&waiting, 1, static_cast<int>(left));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return std::nullopt;
+    const ssize_t count = read(from.number(), buffer, sizeof(buffer));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return out;
+    out.append(buffer, static_cast<size_t>(count));
   }
-  return out;
-}
-
-// `using` asks for numbers, which makes NaN a gap.
-std::string line_of(const Curve& curve, size_t number) {
-  return fmt::format("$curve{} using 1:2 with {} linewidth 2 linecolor rgb '{}' title {}", number,
-                     curve.marked ? "linespoints pointtype 7 pointsize 0.4" : "lines", colour_of(number),
-                     quoted(curve.title));
-}
-
-// A bar without a mark in its middle: gnuplot clears a circle for that, and lines would have holes there.
-std::string bars_of(const Curve& curve, size_t number) {
-  const auto has_bar = [](double spread) { return std::isfinite(spread); };
-  if (std::none_of(curve.spread.begin(), curve.spread.end(), has_bar)) return "";
-  return fmt::format(
-      "$curve{0} using 1:($2-$3):(0):(2*$3) with vectors heads size graph 0.008,90 linewidth 1.2 linecolor rgb '{1}' "
-      "notitle, ",
-      number, colour_of(number));
-}
-
-std::string script_of(const LineChart& chart, const std::filesystem::path& svg) {
-  std::string data;
-  std::string bars;
-  std::string lines;
-  for (size_t i = 0; i < chart.curves.size(); ++i) {
-    data += fmt::format("$curve{} << EOD\n{}EOD\n", i, data_of(chart.curves[i]));
-    bars += bars_of(chart.curves[i], i);
-    lines += (i == 0 ? "" : ", ") + line_of(chart.curves[i], i);
-  }
-  const auto plot = "plot " + bars + lines + "\n";
-  if (!chart.inset) return settings_of(chart, svg) + data + plot;
-  return settings_of(chart, svg) + data + "set multiplot\n" + plot + inset_of(chart, plot);
-}
-
-std::filesystem::path beside(const std::filesystem::path& path) {
-  auto temporary = path;
-  temporary += ".part-" + std::to_string(getpid());
-  return temporary;
-}
-
-void put_in_place(const std::filesystem::path& temporary, const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::rename(temporary, path, error);
-  if (!error) return;
-  std::filesystem::remove(temporary);
-  throw Error("report", "cannot write " + path.string() + ": " + error.message());
 }
 
 }  // namespace
@@ -231,24 +134,32 @@ bool has_points(const LineChart& chart) {
 
 void write_file(const std::filesystem::path& path, const std::string& text) { write_whole_file(path, text, "report"); }
 
-void draw_svg(const LineChart& chart, const std::filesystem::path& svg) {
-  const auto temporary = beside(svg);
-  // gnuplot may end before it has read everything; that shows in its exit code, not in a signal.
-  const auto previous = std::signal(SIGPIPE, SIG_IGN);
-  FILE* const pipe = popen("gnuplot", "w");
-  if (pipe == nullptr) throw Error("report", std::string("cannot start gnuplot: ") + std::strerror(errno));
-  const std::string script = script_of(chart, temporary);
-  std::fwrite(script.data(), 1, script.size(), pipe);
-  const int status = pclose(pipe);
-  std::signal(SIGPIPE, previous);
-  if (status != 0 || !std::filesystem::exists(temporary)) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    const bool missing = WIFEXITED(status) && WEXITSTATUS(status) == 127;
-    throw Error("report", missing ? "gnuplot is needed to draw " + svg.string() + "; install Debian's gnuplot-nox"
-                                  : "gnuplot could not draw " + svg.string() + "; its own words are above");
+void draw_svg(const LineChart& chart, const std::filesystem::path& svg, std::chrono::milliseconds limit) {
+  const auto end = Clock::now() + limit;
+  const Descriptor script(file_of(gnuplot_script(chart)));
+  int ends[2]{-1, -1};
+  [[maybe_unused]] const int made = pipe2(ends, O_CLOEXEC);  // the descriptors tell
+  const Descriptor drawn(ends[0]);
+  Descriptor drawing(ends[1]);
+  Process gnuplot(script, drawing);
+  drawing.close_file();
+  if (gnuplot.start_error() == ENOENT) {
+    throw Error("report", "gnuplot is needed to draw " + svg.string() + "; install Debian's gnuplot-nox");
   }
-  put_in_place(temporary, svg);
+  if (gnuplot.start_error() != 0) {
+    throw Error("report", std::string("cannot start gnuplot: ") + std::strerror(gnuplot.start_error()));
+  }
+  const auto picture = read_until(drawn, end);
+  const auto status = picture ? gnuplot.wait_until(end) : std::nullopt;
+  if (!status) {
+    throw Error("report", fmt::format("gnuplot must draw {} within {} seconds but was still at work and was ended; try "
+                                      "again when the machine is less busy",
+                                      svg.string(), static_cast<double>(limit.count()) / 1000));
+  }
+  if (*status != 0 || picture->empty()) {
+    throw Error("report", "gnuplot could not draw " + svg.string() + "; its own words are above");
+  }
+  write_file(svg, *picture);
 }
 
 }  // namespace frn::report

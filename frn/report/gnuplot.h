@@ -1,6 +1,7 @@
 // report/ turns what runs and studies wrote into tables and figures. It reads and writes files and knows no network.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -52,9 +53,14 @@ struct LineChart {
 // Whether any point can be drawn. gnuplot fails for a chart without one.
 bool has_points(const LineChart& chart);
 
-// Draws the chart with gnuplot and puts the finished svg in place in one step. Throws frn::Error when gnuplot is
-// missing or fails; an earlier file of that name is then left as it was.
-void draw_svg(const LineChart& chart, const std::filesystem::path& svg);
+// A chart takes a tenth of a second.
+inline constexpr std::chrono::milliseconds kDrawingLimit{60'000};
+
+// Draws the chart with gnuplot and puts the finished svg in place in one step. Texts of the chart are shown, whatever
+// is in them, and never run (gnuplot_script.h). Throws frn::Error when gnuplot is missing, fails or takes longer than
+// `limit`, which ends it; an earlier file of that name is then left as it was.
+void draw_svg(const LineChart& chart, const std::filesystem::path& svg,
+              std::chrono::milliseconds limit = kDrawingLimit);
 
 // Writes `text` beside `path` and renames it into place. Throws frn::Error with the reason when that fails.
 void write_file(const std::filesystem::path& path, const std::string& text);

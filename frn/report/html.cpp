@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "frn/core/text.h"
+
 namespace frn::report::html {
 namespace {
 
@@ -105,7 +107,7 @@ std::string cell(const Cell& cell, const Column& column) {
 
 std::string escape(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : one_line(text)) {
     switch (c) {
       case '&':
         out += "&amp;";

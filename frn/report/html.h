@@ -10,7 +10,7 @@
 
 namespace frn::report::html {
 
-// Text in which & < > " ' mean nothing.
+// Text in which & < > " ' mean nothing, and control characters are spaces.
 std::string escape(std::string_view text);
 
 struct Column {

@@ -6,6 +6,7 @@
 
 #include "frn/core/error.h"
 #include "frn/core/run_log.h"
+#include "frn/core/text.h"
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
 
@@ -145,6 +146,10 @@ Run read_run(const std::filesystem::path& folder) {
   }
   Run run;
   run.name = std::filesystem::weakly_canonical(folder / ".").filename().string();
+  if (has_control_characters(run.name)) {
+    throw Error(kOperation, "the name of a run's folder must be one line of plain text but is '" + one_line(run.name) +
+                                "' with a line break or another control character; rename the folder");
+  }
   for (const auto& line : RunLog::read(log)) add_line(run, line);
   run.config = read_config(folder / "config.toml");
   run.metrics = read_metrics(folder / "metrics.json");

@@ -8,11 +8,14 @@
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/core/value.h"
+#include "frn/report/plain_texts.h"
 
 namespace frn::report {
 namespace {
 
 using Texts = std::vector<std::string>;
+
+constexpr int64_t kLargestSeed = 1'000'000'000'000;
 
 // Reads one table: every key is asked for once, and what is left over is an error (or a setting).
 class Reader {
@@ -35,11 +38,13 @@ class Reader {
     return *node->number();
   }
 
-  int64_t whole_number(const char* key, int64_t least, int64_t otherwise) {
+  int64_t whole_number(const char* key, int64_t least, int64_t most, int64_t otherwise) {
     const auto* node = take(key, false);
     if (node == nullptr) return otherwise;
     const auto* const value = node->whole();
-    if (value == nullptr || *value < least) fail(fmt::format("{} must be a whole number from {}", key, least));
+    if (value == nullptr || *value < least || *value > most) {
+      fail(fmt::format("{} must be a whole number from {} to {}", key, least, most));
+    }
     return *value;
   }
 
@@ -197,8 +202,8 @@ void read_scales(Reader& from, StudyDefinition& study) {
     scale.needs_data = table.text("needs_data");
     scale.random = table.text("random");
     scale.chance = table.number("chance");
-    scale.seeds = table.whole_number("seeds", 1, 1);
-    scale.first_seed = table.whole_number("first_seed", 0, 0);
+    scale.seeds = table.whole_number("seeds", 1, kMostSeeds, 1);
+    scale.first_seed = table.whole_number("first_seed", 0, kLargestSeed, 0);
     scale.only_columns = table.texts("columns");
     for (const auto& column : scale.only_columns) must_be_known(table, column, study.columns, "column");
     table.named("row", [&](const std::string& row, Reader& settings) {
@@ -335,6 +340,7 @@ StudyDefinition parse_study(const std::string& text, const std::string& name, co
   } catch (const ValueError& error) {
     throw Error("study", source + ": " + error.what());
   }
+  check_plain_texts(table, source);
   return read_study(table, name, source);
 }
 

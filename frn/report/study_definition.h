@@ -14,6 +14,9 @@ namespace frn::report {
 // Settings of frn train by key, each as TOML writes its value: {"norm", "'bn+relu'"}.
 using Settings = std::map<std::string, std::string>;
 
+// Of a cell. A file that asks for more is damaged, or means harm.
+inline constexpr int64_t kMostSeeds = 1000;
+
 struct Metric {
   std::string key;  // in metrics.json under "validation" (or "train", as "train.KEY"), as a fraction
   std::string title;

@@ -5,6 +5,7 @@
 #include "frn/core/error.h"
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
+#include "frn/report/plain_texts.h"
 
 namespace frn::report {
 void StudyFolder::write(const std::string& text, const StudyRecord& now) const {
@@ -35,10 +36,13 @@ StudyRecord StudyFolder::read_record() const {
   }
   try {
     const auto in = parse_json(contents_of(record()));
+    check_plain_texts(in, record().string());
     StudyRecord out;
     out.study = in.at("study").as_text();
     out.scale = in.at("scale").as_text();
     out.seeds = in.at("seeds").as_whole();
+    if (out.seeds < 1 || out.seeds > kMostSeeds)
+      throw ValueError("seeds must be from 1 to " + std::to_string(kMostSeeds));
     if (const auto* asked = in.find("asked")) {
       for (const auto& cell : asked->as_list()) out.asked.insert(cell.as_text());
     }

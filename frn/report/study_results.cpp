@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 
+#include "frn/core/text.h"
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
 
@@ -32,7 +33,7 @@ std::string first_line(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::string line;
   std::getline(file, line);
-  return line;
+  return one_line(line);
 }
 
 // Shares as percents; those of training with "train." before them.
@@ -50,7 +51,7 @@ void read_metrics(const Value& metrics, CellResult& result) {
   const double seconds = number_in(metrics, "seconds");
   result.seconds = std::isfinite(seconds) ? seconds : 0;
   const auto* const message = metrics.find("message");
-  if (message != nullptr && message->text() != nullptr) result.message = *message->text();
+  if (message != nullptr && message->text() != nullptr) result.message = one_line(*message->text());
   read_shares(metrics, "validation", "", result);
   read_shares(metrics, "train", "train.", result);
   const auto* const validation = metrics.find("validation");

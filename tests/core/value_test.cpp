@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "frn/core/text.h"
+
 namespace frn {
 namespace {
 
@@ -93,6 +95,28 @@ TEST(Toml, IsReadBackAsItWasWritten) {
   EXPECT_EQ(again["text"], sample()["text"]);
 }
 
+TEST(Toml, AFileKeepsTablesInTablesAndListsOfThem) {
+  const Value value{
+      {"a.b", 1},
+      {"'''", "'''"},
+      {"", {{"in", {{"x y", true}, {"none", Value::empty_table()}}}}},
+      {"rows", Value::list_of(std::vector<Value>{Value{{"name", "r"}, {"sub", {{"k", -1.5}}}}, Value{{"name", "s"}}})},
+      {"mixed", Value::list_of(std::vector<Value>{Value{{"t", 1}}, Value(2)})}};
+  const auto again = parse_toml(to_toml_file(value));
+  ASSERT_EQ(again.as_table().size(), value.as_table().size()) << to_toml_file(value);
+  for (const auto& [key, entry] : value.as_table()) EXPECT_EQ(again[key], entry) << to_toml_file(value);
+}
+
+TEST(Toml, AValueIsOneLineWhateverIsInIt) {
+  const Value value{{"a\nb", Value::list_of(std::vector<const char*>{"x\ny", "\t\x1b'\"\\", "\u0085\u00e9", "plain"})},
+                    {"", Value::list_of(std::vector<double>(60, 0.001))}};
+  const auto line = to_toml(value);
+  EXPECT_FALSE(has_control_characters(line)) << line;
+  EXPECT_EQ(parse_toml("v = " + line)["v"], value);
+  EXPECT_EQ(to_toml(Value::list_of(std::vector<double>{0.01, 0.5})), "[ 0.01, 0.5 ]");
+  EXPECT_EQ(to_toml("it is"), "'it is'");
+}
+
 TEST(Toml, IsInTheOrderOfTheFile) {
   const auto file = parse_toml("z = 1\na = 2\n[m]\nx = 1\n[b]\n");
   std::string order;
@@ -103,6 +127,11 @@ TEST(Toml, IsInTheOrderOfTheFile) {
 TEST(Toml, WhatIsNoneIsRefusedWithItsLine) {
   EXPECT_NE(error_of([] { parse_toml("a = 1\nb ="); }).find("line 2 is not TOML: "), std::string::npos);
   EXPECT_NE(error_of([] { parse_toml("a = 1\nb = 2020-01-01"); }).find("line 2 has a date"), std::string::npos);
+  // What once ended the program, or made a message of two lines.
+  for (const auto* text : {"[\n", "[[\n", "[a.\n", "a = i\n", "a = 1\x1b", "a =\u03e01", "\u00e9 = 1"}) {
+    const auto error = error_of([&] { parse_toml(text); });
+    EXPECT_TRUE(error.starts_with("line 1 is not TOML: ") && !has_control_characters(error)) << error;
+  }
 }
 
 TEST(Value, SaysWhatIsMissingOrOfAnotherType) {

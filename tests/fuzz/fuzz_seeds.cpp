@@ -109,7 +109,89 @@ std::vector<std::string> archive_seeds() {
           tar_member("././@LongLink", 'L', "folder/another") + tar_member("short", '0', "z") + end};
 }
 
+// The project's own studies are longer than what mutations get through.
+constexpr const char* kStudy = R"(title = "t"
+place = "Table 0"
+reference = "a"
+[[metric]]
+key = "precision_at_1"
+title = "P@1"
+[[row]]
+name = "a"
+short = "A"
+norm = "bn+relu"
+[[row]]
+name = "b"
+[[column]]
+name = "1"
+phrase = "at 1"
+batch_per_device = 1
+[[column]]
+name = "2"
+[published.precision_at_1]
+a = [76.21, "diverged"]
+[scale.smoke]
+about = """
+two
+lines"""
+chance = 10
+seeds = 3
+first_seed = 100
+columns = ["1"]
+data = "fashion-mini"
+[scale.smoke.row.b]
+lr_base = 0.5
+[scale.smoke.column.1]
+title = "one"
+lr_drops = [0.3, 0.6]
+[scale.smoke.cell."a@1"]
+steps = 4
+[[claim]]
+text = "B is better."
+higher = ["b"]
+lower = ["a@1"]
+by = 1.5
+[[claim]]
+text = "A stays."
+close = ["a"]
+within = 1
+[[figure]]
+file = "f"
+kind = "columns"
+x_label = "x"
+inset = ["1", "2"]
+)";
+
+std::vector<std::string> toml_seeds() {
+  return {kStudy, "a = 1\nb = [1.5, -inf, nan]\n[c.d]\ne = { f = true }\n", "\"a b\" = '''x\ny'''\n'' = 0x7f\n",
+          "[[t]]\na = 1\n[[t]]\nb = \"\\u00e9\\n\"\n"};
+}
+
+std::vector<std::string> run_log_seeds() {
+  return {R"({"event":"start","step":0})"
+          "\n"
+          R"({"event":"train","step":5,"loss":1.5e-3})"
+          "\n"
+          R"({"event":"validation","step":20,"loss":null})"
+          "\n",
+          R"({"event":"layers","layers":[{"name":"a","scale":1}]})"
+          "\n"
+          R"({"event":"en)",
+          R"({"step":18446744073709551615,"x":[[true]]})"
+          "\n"};
+}
+
+// The chart, then its texts (gnuplot_fuzz.cpp).
+std::vector<std::string> gnuplot_seeds() {
+  return {"\x0ctitle\xffx\xffy\xff'\nsystem(\"id\")\n\xff`id`\xff@m \\", "\x02\xff\xff\xff\"; !id\n\xff\xc3\xa9",
+          std::string("\x05") + std::string(400, '\'')};
+}
+
 std::vector<std::string> seeds_of(std::string_view fuzzer) {
+  if (fuzzer == "toml_fuzz") return toml_seeds();
+  if (fuzzer == "study_fuzz") return {kStudy};
+  if (fuzzer == "run_log_fuzz") return run_log_seeds();
+  if (fuzzer == "gnuplot_fuzz") return gnuplot_seeds();
   if (fuzzer == "safetensors_fuzz") return safetensors_seeds();
   if (fuzzer == "image_fuzz") return image_seeds();
   if (fuzzer == "idx_fuzz") return idx_seeds();

@@ -76,7 +76,7 @@ TEST(StudyDefinition, AScaleSaysHowManySeedsAndFromWhich) {
   EXPECT_EQ(plain_value(cells[0].settings, "seed"), "100");
   EXPECT_EQ(cells[4].name, "bn-32-seed1");
   EXPECT_EQ(plain_value(cells[4].settings, "seed"), "101");
-  EXPECT_TRUE(holds(error_of([] { with_smoke("seeds = 0\n"); }), "seeds must be a whole number from 1"));
+  EXPECT_TRUE(holds(error_of([] { with_smoke("seeds = 0\n"); }), "seeds must be a whole number from 1 to 1000"));
 }
 
 TEST(StudyDefinition, AScaleMayLeaveOutColumnsAndWithThemWhatIsClaimedOfThem) {

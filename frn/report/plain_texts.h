@@ -1,0 +1,15 @@
+// Texts from other people's files: they are shown in charts, tables, pages and terminals, so each must be one plain
+// line.
+#pragma once
+
+#include <string>
+
+#include "frn/core/value.h"
+
+namespace frn::report {
+
+// Looks at all keys and texts of a file's value. Throws frn::Error "[study] source: row.2.title must be ..." for the
+// first with a control character. Only what stands under a key `about` may have many lines.
+void check_plain_texts(const Value& value, const std::string& source);
+
+}  // namespace frn::report
