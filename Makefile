@@ -82,7 +82,7 @@ do-format:
 	@$(SOURCES) -print0 | xargs -0 -r $(CLANG_FORMAT) -i
 
 do-lint: do-format-check
-	@bad=$$($(SOURCES) | grep -Ev '^([a-z0-9_]+/)*[a-z0-9_]+\.[a-z]+$$'); [ -z "$$bad" ] || \
+	@bad=$$($(SOURCES) | grep -Ev '^([a-z0-9_]+/)*[a-z0-9_]+(-inl)?\.[a-z]+$$'); [ -z "$$bad" ] || \
 	  { echo "lint: file names are snake_case, unlike: $$bad" >&2; exit 1; }
 	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh .ci/run; fi
 	+@$(MAKE) build-lint/build.ninja PRESET=lint
