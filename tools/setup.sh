@@ -45,7 +45,7 @@ install_packages() {
   command -v apt-get >/dev/null || fail "please install what Debian calls: $* (this is not a Debian or Ubuntu)"
   if ((EUID != 0)); then
     if sudo -n true 2>/dev/null || { [[ -t 0 ]] && command -v sudo >/dev/null; }; then
-      root=(sudo --preserve-env=http_proxy,https_proxy,no_proxy,HTTP_PROXY,HTTPS_PROXY,NO_PROXY)
+      root=(sudo "--preserve-env=http_proxy,https_proxy,no_proxy,HTTP_PROXY,HTTPS_PROXY,NO_PROXY")
     else
       fail "system packages are missing; run this as root, then try again: ${apt[*]}"
     fi
