@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <set>
 #include <thread>
@@ -199,15 +200,20 @@ void train_and_report(const Options& options, const Task& task) {
                           outcome.failed.size(), plan.size(), join(names), folder.path.string()));
 }
 
+// A figure without cells.
+void draw_or_tell(const Options& options, const StudyText& text) {
+  const std::filesystem::path folder = options.out.empty() ? "studies-out/" + text.name : options.out;
+  if (!options.dry_run) draw_epsilon(text, folder);
+  for (const auto& path : epsilon_files(folder)) {
+    fmt::print("{} {}\n", options.dry_run ? "would write" : "wrote", path.string());
+  }
+}
+
 void run(const Options& options) {
   if (options.list) return print_list();
   if (options.name.empty()) throw Error("study", "name a study, or the path of a TOML file; --list lists them");
   const auto text = find_study(options.name);
-  if (is_epsilon(text)) {
-    const auto folder = options.out.empty() ? "studies-out/" + text.name : options.out;
-    for (const auto& path : draw_epsilon(text, folder)) fmt::print("wrote {}\n", path.string());
-    return;
-  }
+  if (is_epsilon(text)) return draw_or_tell(options, text);
   const StudyFolder folder{options.out.empty() ? fmt::format("studies-out/{}-{}", text.name, options.scale)
                                                : options.out};
   if (options.report_only) return print_report(folder);

@@ -52,14 +52,18 @@ std::string as_csv(const report::LineChart& chart) {
 
 }  // namespace
 
-std::vector<std::filesystem::path> draw_epsilon(const StudyText& study, const std::filesystem::path& folder) {
+std::vector<std::filesystem::path> epsilon_files(const std::filesystem::path& folder) {
+  return {folder / "figure-epsilon.svg", folder / "figure-epsilon.csv"};
+}
+
+void draw_epsilon(const StudyText& study, const std::filesystem::path& folder) {
+  const auto chart = effect_of_epsilon(epsilons_of(study));
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error("study", "cannot make the folder " + folder.string() + ": " + error.message());
-  const auto chart = effect_of_epsilon(epsilons_of(study));
-  report::write_file(folder / "figure-epsilon.csv", as_csv(chart));
-  report::draw_svg(chart, folder / "figure-epsilon.svg");
-  return {folder / "figure-epsilon.svg", folder / "figure-epsilon.csv"};
+  const auto files = epsilon_files(folder);
+  report::draw_svg(chart, files[0]);
+  report::write_file(files[1], as_csv(chart));
 }
 
 }  // namespace frn::cli

@@ -8,7 +8,10 @@
 
 namespace frn::cli {
 
-// Writes figure-epsilon.svg and .csv and gives their paths.
-std::vector<std::filesystem::path> draw_epsilon(const StudyText& study, const std::filesystem::path& folder);
+// The figure and its numbers.
+std::vector<std::filesystem::path> epsilon_files(const std::filesystem::path& folder);
+
+// Writes them. Throws frn::Error for epsilons that are none, before anything is written.
+void draw_epsilon(const StudyText& study, const std::filesystem::path& folder);
 
 }  // namespace frn::cli

@@ -57,16 +57,22 @@ void WholeFile::put_in_place() {
   if (fsync(descriptor_) != 0 || close(std::exchange(descriptor_, -1)) != 0) fail_system();
   if (rename(beside_.c_str(), target_.c_str()) != 0) fail_system();
   in_place_ = true;
-  sync_folder();
+  sync_folder(target_.parent_path());
 }
 
 void WholeFile::fail(const std::string& reason) const { throw Error(operation_, shown_ + ": cannot write: " + reason); }
 
 void WholeFile::fail_system() const { fail(std::strerror(errno)); }
 
-// So that the new name outlives a power cut. Not every file system can, and the file is whole either way.
-void WholeFile::sync_folder() const {
-  const auto folder = target_.parent_path();
+void sync_file(const std::filesystem::path& path, std::string_view operation) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool done = descriptor >= 0 && fsync(descriptor) == 0;
+  const int reason = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (!done) throw Error(std::string(operation), path.string() + ": cannot write: " + std::strerror(reason));
+}
+
+void sync_folder(const std::filesystem::path& folder) {
   const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
   fsync(descriptor);

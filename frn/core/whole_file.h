@@ -25,7 +25,6 @@ class WholeFile {
  private:
   [[noreturn]] void fail(const std::string& reason) const;
   [[noreturn]] void fail_system() const;
-  void sync_folder() const;
 
   std::string operation_;
   std::string shown_;             // the path as the caller named it
@@ -40,6 +39,13 @@ bool is_partial_file(std::string_view name);
 
 // Everything in the file; empty when it cannot be read.
 std::string contents_of(const std::filesystem::path& path);
+
+// Returns once the disk has the file's bytes. Throws frn::Error "[operation] path: cannot write: reason" when it does
+// not take them: some disks are found to be full only then.
+void sync_file(const std::filesystem::path& path, std::string_view operation);
+
+// The same for the names in a folder, so that they outlive a power cut. Not every file system can; that is no error.
+void sync_folder(const std::filesystem::path& folder);
 
 void write_whole_file(const std::filesystem::path& path, std::string_view text, std::string_view operation);
 

@@ -181,10 +181,13 @@ class Unpacker {
       if (count == 0) fail("it ends too early; fetch it again");
       const uint64_t of_file = done < size ? std::min<uint64_t>(count, size - done) : 0;
       out.write(buffer.data(), static_cast<std::streamsize>(of_file));
+      if (!out) break;  // at once, while errno tells why
       done += count;
     }
-    out.close();
-    if (!out) fail("cannot write " + path.string() + ": " + std::strerror(errno));
+    if (out) out.close();
+    if (!out) {
+      fail("cannot write " + path.string() + ": " + std::strerror(errno) + "; once that is solved, try again");
+    }
   }
 
   std::string source_;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "frn/core/error.h"
+#include "frn/core/whole_file.h"
 
 namespace frn::data {
 namespace {
@@ -111,6 +113,7 @@ class Transfer {
   bool run() {
     set_options();
     const CURLcode code = curl_easy_perform(handle_.get());
+    if (thrown_) std::rethrow_exception(thrown_);
     curl_easy_getinfo(handle_.get(), CURLINFO_RESPONSE_CODE, &status_);
     if (code == CURLE_OK) return true;
     reason_ = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
@@ -151,8 +154,15 @@ class Transfer {
     curl_easy_setopt(h, CURLOPT_WRITEDATA, this);
   }
 
-  static size_t on_bytes(const char* bytes, size_t size, size_t count, void* self) {
-    return static_cast<Transfer*>(self)->take({bytes, size * count});
+  // libcurl is C: what is thrown here must not go through it. It waits until the transfer has ended.
+  static size_t on_bytes(const char* bytes, size_t size, size_t count, void* transfer) noexcept {
+    auto* const self = static_cast<Transfer*>(transfer);
+    try {
+      return self->take({bytes, size * count});
+    } catch (...) {
+      self->thrown_ = std::current_exception();
+      return 0;
+    }
   }
 
   // The number of bytes taken; any other than all ends the transfer.
@@ -225,6 +235,7 @@ class Transfer {
   std::string reason_;
   long status_ = 0;
   int write_error_ = 0;
+  std::exception_ptr thrown_;
   bool first_ = true;
   bool too_long_ = false;
 };
@@ -317,6 +328,7 @@ void download(const std::string& url, const std::filesystem::path& path, const E
     std::error_code error;
     std::filesystem::rename(part_path, path, error);
     if (error) fail(path.string(), "cannot write: " + error.message());
+    sync_folder(path.parent_path());
     return;
   }
 }

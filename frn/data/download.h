@@ -20,7 +20,7 @@ using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
 // Fetches url (http or https) to path. What has come is kept as path + ".part", and a later call goes on from there
 // when the server can. A file that is there with the right checksum is left as it is. Every failure is one frn::Error
-// "[data] url: ..." that says what to do.
+// "[data] url: ..." that says what to do. What `progress` throws ends the transfer and comes out of here.
 void download(const std::string& url, const std::filesystem::path& path, const Expected& expected,
               const Progress& progress = {});
 

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
+#include <vector>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "frn/core/whole_file.h"
 #include "frn/data/archive.h"
 
 namespace frn::data {
@@ -115,6 +118,19 @@ uint64_t largest_size(const Published& set) {
   return sum;
 }
 
+// Not std::filesystem::copy_file, which calls a full disk an input/output error.
+void copy_to(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::ifstream in(from, std::ios::binary);
+  WholeFile out(to, kOperation);
+  std::vector<char> buffer(size_t{1} << 20);
+  do {
+    in.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    out.write(std::string_view(buffer.data(), static_cast<size_t>(in.gcount())));
+  } while (in);
+  if (!in.eof()) fail(from, "cannot read");
+  out.put_in_place();
+}
+
 // Fetched files stay beside the result until it is whole, so that nothing is fetched twice.
 void assemble(const Published& set, const std::filesystem::path& parent, const std::filesystem::path& made) {
   for (const auto& file : set.files) {
@@ -123,10 +139,24 @@ void assemble(const Published& set, const std::filesystem::path& parent, const s
     } else {
       make_folder(made);
       std::error_code error;
-      std::filesystem::copy_file(parent / file.name, made / file.name, error);
-      if (error) fail(made / file.name, "cannot write: " + error.message());
+      std::filesystem::create_hard_link(parent / file.name, made / file.name, error);
+      if (error) copy_to(parent / file.name, made / file.name);  // a file system that has no links
     }
   }
+}
+
+// Archives are removed once the set is there, so it has to be on the disk by then, names included.
+void sync_all(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::end(entry); entry.increment(error)) {
+    if (entry->is_directory(error))
+      sync_folder(entry->path());
+    else
+      sync_file(entry->path(), kOperation);
+  }
+  if (error) fail(folder, "cannot read: " + error.message());
+  sync_folder(folder);
 }
 
 }  // namespace
@@ -161,9 +191,11 @@ std::filesystem::path get_published(const Published& set, const std::filesystem:
   if (const auto wrong = first_wrong(set, made); !wrong.empty()) {
     fail(parent, "what was fetched holds no " + wrong + " of the right length; give another server with --url");
   }
+  sync_all(made);
   std::error_code error;
   std::filesystem::rename(made, target, error);
   if (error) fail(target, "cannot write: " + error.message());
+  sync_folder(parent);
   for (const auto& file : set.files) std::filesystem::remove(parent / file.name, error);
   return target;
 }

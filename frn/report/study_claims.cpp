@@ -74,13 +74,17 @@ class Judge {
   }
 
   NamedCell named(const Place& place) const {
-    constexpr double kNearChance = 1.5;
     const auto& study = results_.study;
-    const double chance = study.scale(results_.record.scale).chance;
-    const auto guessing = summarise(results_, "precision_at_1", place.row, place.column);
-    return {study.rows[place.row].words, study.columns.size() > 1 ? study.columns[place.column].words : "",
-            summarise(results_, claim_.metric, place.row, place.column),
-            is_trained(guessing) && guessing.mean <= kNearChance * chance};
+    constexpr double kNearChance = 1.5;
+    const double chance = kNearChance * study.scale(results_.record.scale).chance;
+    const auto p1 = summarise(results_, "precision_at_1", place.row, place.column);
+    const bool is_whole_training = is_papers_scale(results_);
+    NamedCell out{study.rows[place.row].words, study.columns.size() > 1 ? study.columns[place.column].words : "",
+                  summarise(results_, claim_.metric, place.row, place.column)};
+    out.idle = !is_whole_training && chance > 0 && is_trained(p1) && p1.mean <= chance;
+    out.collapsed = is_whole_training && chance > 0 && p1.seeds > 0 && p1.failed == 0 && p1.open == 0 &&
+                    std::all_of(p1.values.begin(), p1.values.end(), [&](double value) { return value <= chance; });
+    return out;
   }
 
   void compare_all(std::vector<Judgement>& parts) const {

@@ -5,8 +5,8 @@
 // by construction are equal. With one seed of either there is no spread to go by: then only a difference counts that
 // is above 5 points and above five times the error which so few validation images leave. A cell that diverged is below
 // one that was trained; one no better than the scale's chance has not learned yet and decides nothing where it should
-// be higher. A claim about many cells holds when it does for all of them, and does not hold as soon as it fails for
-// one.
+// be higher, except after the paper's whole training, where it has collapsed. A claim about many cells holds when it
+// does for all of them, and does not hold as soon as it fails for one.
 #pragma once
 
 #include "frn/report/study_results.h"

@@ -179,6 +179,7 @@ Judgement judge_close(const NamedCell& a, const NamedCell& b, double within) {
 Judgement judge_diverges(const NamedCell& cell) {
   const auto& s = cell.summary;
   if (all_diverged(s)) return {Verdict::kHolds, cell.name() + " diverged"};
+  if (cell.collapsed) return {Verdict::kHolds, cell.name() + " collapsed: it ended no better than guessing"};
   if (cell.idle) return {Verdict::kUndecided, cell.name() + " neither diverged nor learned anything in so few steps"};
   if (is_trained(s)) return {Verdict::kDoesNotHold, fmt::format("{} was trained to {:.1f} %", cell.name(), s.mean)};
   return lacking(cell);
@@ -191,7 +192,8 @@ std::string rule_of_claims() {
       "construction. With a single seed, only a difference counts that is above {:g} points and above {:g} standard "
       "errors of so few validation images. A cell that diverged is below one that was trained. At scales other "
       "than the paper's, a cell that is no better than guessing has not learned yet and decides nothing where it "
-      "should be the higher one. A claim about several comparisons holds when all of them hold, and does not hold "
+      "should be the higher one; at the paper's, it has collapsed, which counts as diverging. A claim about several "
+      "comparisons holds when all of them hold, and does not hold "
       "when one of them fails; the sentence shown is the comparison that speaks most against the claim.",
       kHuge, kHugeErrors);
 }

@@ -10,7 +10,8 @@ struct NamedCell {
   std::string row;     // "BN"
   std::string column;  // "at 32 images"; empty where there is one column
   CellSummary summary;
-  bool idle = false;  // no better than guessing, at a scale that is too short to blame the method for it
+  bool idle = false;       // no better than guessing, at a scale that is too short to blame the method for it
+  bool collapsed = false;  // every seed diverged or is no better than guessing, after the paper's whole training
 
   std::string name() const { return column.empty() ? row : row + " " + column; }
 };
@@ -27,6 +28,7 @@ struct Judgement {
 Judgement judge_higher(const NamedCell& a, const NamedCell& b, double by);
 // That they are at most `within` points apart.
 Judgement judge_close(const NamedCell& a, const NamedCell& b, double within);
+// That training breaks down: the loss is no number any more, or the network only guesses.
 Judgement judge_diverges(const NamedCell& cell);
 
 // Whether every seed of it was trained to the end.

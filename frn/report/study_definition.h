@@ -35,7 +35,7 @@ struct StudyScale {
   std::string about;
   std::string needs_data;  // what --data must give when the settings name no data: "imagefolder:DIR"
   std::string random;      // what `--data random` stands for: "random:299x3x1000"
-  double chance = 0;       // percent of P@1 by guessing: cells near it have not learned yet and decide no claim; 0: off
+  double chance = 0;       // percent of P@1 by guessing: cells near it have not learned; 0: off
   int64_t seeds = 1;       // how often each cell is trained, unless the command line says
   int64_t first_seed = 0;  // the setting `seed` of the first of them
   Settings settings;

@@ -159,6 +159,8 @@ StudyResults read_results(const StudyFolder& folder) {
   return out;
 }
 
+bool is_papers_scale(const StudyResults& results) { return results.record.scale == "paper"; }
+
 std::string seeds_text(const StudyResults& results) {
   std::map<std::pair<size_t, size_t>, int64_t> seeds;
   for (const auto& result : results.cells) ++seeds[{result.cell.row, result.cell.column}];

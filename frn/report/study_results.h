@@ -49,6 +49,10 @@ struct StudyResults {
 // no folder but is the same training as another by construction has that one's results.
 StudyResults read_results(const StudyFolder& folder);
 
+// Whether ours are of the same images, networks and steps as the paper's: only then its values can be subtracted, and a
+// network that has learned nothing never will.
+bool is_papers_scale(const StudyResults& results);
+
 // The seeds of one cell together. Stopped and unfinished cells have no value: it would be that of another training.
 struct CellSummary {
   std::vector<double> values;                            // of finished seeds

@@ -133,8 +133,6 @@ std::vector<CellNote> notes_of(const StudyResults& results) {
   return out;
 }
 
-bool is_papers_scale(const StudyResults& results) { return results.record.scale == "paper"; }
-
 size_t width_of(std::string_view text) {
   // Bytes that do not continue a letter.
   return static_cast<size_t>(

@@ -12,9 +12,6 @@ std::string difference_text(const CellSummary& ours, const PublishedValue* publi
 // summary_text, with "= " before it where the cell is the same training as another.
 std::string value_text(const CellSummary& summary);
 
-// The paper's values can be subtracted from ours only where ours are of the same images, networks and steps.
-bool is_papers_scale(const StudyResults& results);
-
 // "47 of 48 cells finished (18 are the same training as another), 1 diverged, 3 seeds".
 std::string state_of_cells(const StudyResults& results);
 

@@ -1,5 +1,7 @@
-// Gets a data set that the caller describes: fetch_set SERVER PARENT FILE BYTES SHA256 FOLDER READY READY_BYTES. FILE
-// is an archive when it is called .tar.gz. Driven by tests/e2e/download.py.
+// Gets a data set that the caller describes: fetch_set SERVER PARENT FILE BYTES SHA256 FOLDER READY READY_BYTES
+// [THROW_AFTER]. FILE is an archive when it is called .tar.gz. After so many bytes who watches the progress has had
+// enough and throws. Driven by tests/e2e/download.py.
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -8,7 +10,7 @@
 #include "frn/data/published.h"
 
 int main(int argc, char** argv) {
-  if (argc != 9) return 2;
+  if (argc != 9 && argc != 10) return 2;
   const std::string file = argv[3];
   const frn::data::Published set{"test",
                                  "test",
@@ -18,8 +20,12 @@ int main(int argc, char** argv) {
                                  file.ends_with(".tar.gz"),
                                  argv[6],
                                  {{argv[7], std::strtoull(argv[8], nullptr, 10)}}};
+  const uint64_t enough = argc == 10 ? std::strtoull(argv[9], nullptr, 10) : UINT64_MAX;
+  const auto progress = [&](uint64_t done, uint64_t) {
+    if (done > enough) throw frn::Error("fetch_set", "had enough after " + std::to_string(done) + " bytes");
+  };
   try {
-    std::cout << frn::data::get_published(set, argv[2], argv[1]).string() << "\n";
+    std::cout << frn::data::get_published(set, argv[2], argv[1], progress).string() << "\n";
   } catch (const frn::Error& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -2,9 +2,10 @@
 """Data sets come from a server whole, or not at all with a sentence that says why: servers that break off, ignore ranges,
 refuse or lie, archives that are damaged or hostile, a full disk.
 
-    python tests/e2e/download.py path/to/fetch_set path/to/frn
+    python tests/e2e/download.py path/to/fetch_set path/to/frn [path/to/librecord_syncs.so]
 
-Needs nothing but Python; the servers are on this machine.
+Needs nothing but Python; the servers are on this machine. With the library it also looks at the order in which files are
+synced to the disk.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-PROGRAM, FRN = Path(), Path()
+PROGRAM, FRN, RECORD_SYNCS = Path(), Path(), None
 DATA = os.urandom(300_000)
 
 
@@ -60,9 +61,9 @@ ARCHIVE = make_archive([folder_entry("set"), file_entry("set/data.bin", DATA), f
 class Server:
     """Serves one file. `cut` is after how many bytes each of the first answers breaks off."""
 
-    def __init__(self, content: bytes, *, ranges=True, cut=(), statuses=(), redirect=False):
+    def __init__(self, content: bytes, *, ranges=True, cut=(), statuses=(), redirect=""):
         self.content, self.ranges, self.cut, self.statuses = content, ranges, list(cut), list(statuses)
-        self.redirect = redirect
+        self.redirect = redirect  # to a path that begins so
         self.requests: list[str | None] = []  # their ranges
         outer = self
 
@@ -78,9 +79,9 @@ class Server:
         threading.Thread(target=self.http.serve_forever, args=[0.01], daemon=True).start()
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        if self.redirect and not request.path.startswith("/moved"):
+        if self.redirect and not request.path.startswith(self.redirect):
             request.send_response(302)
-            request.send_header("Location", "/moved" + request.path)
+            request.send_header("Location", self.redirect + request.path)
             request.end_headers()
             return
         asked = request.headers.get("Range")
@@ -121,7 +122,7 @@ class Case(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def fetch(self, server: str, expected: bytes = ARCHIVE, name="set.tar.gz", limit: int | None = None):
+    def fetch(self, server: str, expected: bytes = ARCHIVE, name="set.tar.gz", limit: int | None = None, more=(), environment=None):
         def few_bytes():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -129,9 +130,9 @@ class Case(unittest.TestCase):
         digest = hashlib.sha256(expected).hexdigest()
         ready = "data.bin" if name.endswith(".tar.gz") else name
         size = len(DATA) if name.endswith(".tar.gz") else len(expected)
-        command = [PROGRAM, server, self.parent, name, len(expected), digest, "set", ready, size]
+        command = [PROGRAM, server, self.parent, name, len(expected), digest, "set", ready, size, *more]
         return subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, preexec_fn=few_bytes if limit else None
+            list(map(str, command)), capture_output=True, text=True, preexec_fn=few_bytes if limit else None, env=environment
         )
 
     def left(self) -> list[str]:
@@ -167,6 +168,7 @@ class Download(Case):
             done = self.fetch(server.address, DATA, "images.gz")
             self.assertEqual((done.returncode, done.stderr), (0, ""))
             self.assertEqual((self.parent / "set" / "images.gz").read_bytes(), DATA)
+            self.assertEqual(self.left(), ["set"])
 
     def test_a_broken_transfer_goes_on_where_it_stopped(self):
         with Server(ARCHIVE, cut=[100_000, 50_000]) as server:
@@ -229,12 +231,17 @@ class Download(Case):
             self.assert_whole(self.fetch(server.address))
 
     def test_a_redirection_is_followed_but_not_to_a_local_file(self):
-        with Server(ARCHIVE, redirect=True) as server:
+        with Server(ARCHIVE, redirect="/moved") as server:
             self.assert_whole(self.fetch(server.address))
-        secret = Path(self.folder.name) / "set.tar.gz"
-        secret.write_bytes(ARCHIVE)
+        # The very set, where a program of this user could read it.
+        (Path(self.folder.name) / "set.tar.gz").write_bytes(ARCHIVE)
+        local = f"file://{self.folder.name.replace(' ', '%20')}"
         self.parent = Path(self.folder.name) / "second"
-        self.assert_fails(self.fetch(f"file://{self.folder.name.replace(' ', '%20')}"), "file")
+        with Server(ARCHIVE, redirect=local) as server:
+            for address in (server.address, local):
+                with self.subTest(address):
+                    self.assert_fails(self.fetch(address), 'Protocol "file"')
+                    self.assertEqual([(p.name, p.stat().st_size) for p in self.parent.iterdir()], [("set.tar.gz.part", 0)])
 
     def test_no_server_is_an_error_with_the_reason(self):
         with Server(ARCHIVE) as server:
@@ -246,6 +253,34 @@ class Download(Case):
             self.assert_fails(self.fetch(server.address, limit=100_000), "cannot write: File too large")
             self.assertEqual(self.left(), ["set.tar.gz.part"])
             self.assert_whole(self.fetch(server.address))
+
+    def test_who_watches_may_throw_and_the_part_stays(self):
+        with Server(ARCHIVE) as server:
+            done = self.fetch(server.address, more=[100_000])
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertRegex(done.stderr, r"^\[fetch_set\] had enough after \d+ bytes\n$")
+            self.assertEqual(self.left(), ["set.tar.gz.part"])
+            self.assertGreater((self.parent / "set.tar.gz.part").stat().st_size, 100_000)
+            self.assert_whole(self.fetch(server.address))
+
+    def test_a_set_is_on_the_disk_before_its_archive_is_removed(self):
+        if RECORD_SYNCS is None:
+            self.skipTest("no library that records syncs was given")
+        for name, content, files in (("set.tar.gz", ARCHIVE, ["data.bin", "readme"]), ("images.gz", DATA, ["images.gz"])):
+            with self.subTest(name), Server(content) as server:
+                self.parent = Path(self.folder.name) / f"for {name}"
+                record = Path(self.folder.name) / f"record of {name}"
+                watched = {**os.environ, "LD_PRELOAD": str(RECORD_SYNCS), "FRN_SYNC_RECORD": str(record)}
+                self.assertEqual(self.fetch(server.address, content, name, environment=watched).returncode, 0)
+                lines = [line.split(" ", 1) for line in record.read_text().splitlines()]
+                at = lambda what, ending: next(i for i, (w, path) in enumerate(lines) if w == what and path.endswith(ending))  # noqa: B023, E731
+                fetched, removed = at("rename", f"/{name}"), at("remove", f"/{self.parent.name}/{name}")
+                in_place = at("rename", f"/{self.parent.name}/set")
+                self.assertLess(at("sync", f"/{name}.part"), fetched)
+                for file in [f".partial/set/{file}" for file in files] + [".partial/set"]:
+                    self.assertTrue(fetched < at("sync", file) < in_place, file)
+                last_sync = max(i for i, (w, path) in enumerate(lines) if w == "sync" and path == str(self.parent))
+                self.assertTrue(in_place < last_sync < removed, lines)
 
     def test_a_disk_that_fills_while_unpacking_leaves_the_archive_alone(self):
         packed = make_archive([file_entry("set/data.bin", bytes(len(DATA)))])
@@ -302,9 +337,17 @@ class Archives(Case):
 
     def test_a_cut_archive_is_seen_wherever_it_is_cut(self):
         tar = gzip.decompress(ARCHIVE)
-        for archive in [ARCHIVE[:-1], ARCHIVE[:200_000], gzip.compress(tar[:100_000]), gzip.compress(tar[:600]), b"\x1f"]:
-            with self.subTest(len(archive)):
-                self.refuse(archive, "")
+        cut = [
+            ("before the checksum's last byte", ARCHIVE[:-1], "it is damaged or cut off"),
+            ("in the middle", ARCHIVE[:200_000], "it is damaged or cut off"),
+            ("inside a file", gzip.compress(tar[:100_000]), "it ends too early; fetch it again"),
+            ("inside a header", gzip.compress(tar[:600]), "it ends too early; fetch it again"),
+            ("between two members", gzip.compress(tar[:512]), "it ends too early; fetch it again"),
+            ("in the first two bytes", b"\x1f", "it must be a .tar.gz but is not gzipped"),
+        ]
+        for where, archive, words in cut:
+            with self.subTest(where):
+                self.refuse(archive, words)
                 (self.parent / "set.tar.gz").unlink()
 
     def test_what_is_no_archive_is_refused(self):
@@ -342,6 +385,7 @@ class Program(unittest.TestCase):
 if __name__ == "__main__":
     PROGRAM = Path(sys.argv[1])
     FRN = Path(sys.argv[2]) if len(sys.argv) > 2 else Path()
+    RECORD_SYNCS = Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else None
     if not FRN.name:
         del Program
     unittest.main(argv=sys.argv[:1])

@@ -6,6 +6,8 @@ study. Usage: study.py path/to/frn [--all]
 import csv
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-FRN = sys.argv[1]
+FRN = str(Path(sys.argv[1]).resolve())
 ALL = "--all" in sys.argv
 TINY = """
 title = "Tiny"
@@ -55,8 +57,8 @@ within = 0.5
 """
 
 
-def run(*arguments, expect=0):
-    done = subprocess.run([FRN, "study", *map(str, arguments)], capture_output=True, text=True)
+def run(*arguments, expect=0, folder=None):
+    done = subprocess.run([FRN, "study", *map(str, arguments)], capture_output=True, text=True, cwd=folder)
     assert done.returncode == expect, f"study {arguments}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout + done.stderr
 
@@ -79,22 +81,22 @@ def starts(folder, cell):
     return [json.loads(line)["event"] for line in lines if json.loads(line)["event"] in ("start", "resume")]
 
 
-def wait_for(condition, what):
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"waited too long for {what}")
-
-
 def stop_half_way(study, out, number):
-    process = subprocess.Popen([FRN, "study", str(study), "--out", str(out), "--jobs", "1"], stdout=subprocess.PIPE, text=True)
-    second = out / "cells" / "bn-2"
-    wait_for(lambda: (second / "checkpoints").exists() and any((second / "checkpoints").iterdir()), "a second cell")
-    process.send_signal(number)
-    output = process.communicate()[0]
-    assert process.returncode != 0, output
-    return output
+    """Sends the signal while the second of four cells is under way. Should the machine stand still just then and the study
+    end first, it is started once more."""
+    checkpoints = out / "cells" / "bn-2" / "checkpoints"
+    for _ in range(5):
+        process = subprocess.Popen([FRN, "study", str(study), "--out", str(out), "--jobs", "1"], stdout=subprocess.PIPE, text=True)
+        while process.poll() is None and not any(checkpoints.glob("step-*")):
+            time.sleep(0.02)
+        in_time = process.poll() is None and not (out / "cells" / "frn-2" / "metrics.json").exists()
+        process.send_signal(number)
+        output = process.communicate()[0]
+        if in_time or process.returncode != 0:
+            assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), output
+            return output
+        shutil.rmtree(out)
+    raise AssertionError("the study ended before it could be stopped, five times")
 
 
 def check_kill_and_resume(work):
@@ -152,8 +154,27 @@ def check_trial(work):
     run(study, "--out", out, "--only", "frn-2")
     assert table(out)["bn-2"]["state"] == "not run" and "bn-2-seed1" not in table(out), table(out)
     assert "1 to 2 seeds" in (out / "table.md").read_text()
-    plan = run(study, "--dry-run")
-    assert "frn-2" in plan and "about" in plan, plan
+
+
+def check_dry_run(work):
+    """It says what would be trained, by the settings of each cell, and writes nothing."""
+    study = work / "planned.toml"
+    study.write_text(TINY.replace("[[claim]]", "[scale.smoke.column.2]\nsteps = 160\n[[claim]]"))
+    empty = work / "empty"
+    empty.mkdir()
+
+    def steps(*arguments):
+        plan = run(study, "--dry-run", *arguments, folder=empty)
+        assert "about" in plan, plan
+        return {line.split()[0]: int(re.search(r" x \d+ +(\d+) ", line)[1]) for line in plan.splitlines() if " x " in line}
+
+    assert steps() == {"bn-8": 40, "bn-2": 160, "frn-8": 40, "frn-2": 160}
+    assert set(steps("--set", "steps=30").values()) == {30}, "the command line must win over a column's own steps"
+    assert steps("--max-steps", 50)["frn-2"] == 50
+    words = run("figure-epsilon", "--dry-run", folder=empty)
+    assert "would write" in words and "figure-epsilon.svg" in words, words
+    run("figure-epsilon", "--dry-run", "--out", empty / "there", folder=empty)
+    assert list(empty.iterdir()) == [], "a dry run wrote something"
 
 
 def weights(folder, cell):
@@ -223,6 +244,7 @@ def main():
             check_kill_and_resume(work)
             check_bad_cells(work)
             check_trial(work)
+            check_dry_run(work)
             check_same_trainings(work)
         check_built_in(work)
     print("all studies behaved")

@@ -168,15 +168,54 @@ def test_the_scale_paper_is_the_papers_setting(name):
         assert scale["lr_base"] == 0.1
 
 
-def smoke_settings(study, row, column):
-    """Of a cell at scale smoke, in the order in which later ones win."""
-    scale = study["scale"]["smoke"]
+def settings_of(study, scale, row, column):
+    """Of a cell, in the order in which later ones win."""
+    scale = study["scale"][scale]
     named = lambda key, name: next(line for line in study[key] if line["name"] == name)  # noqa: E731
-    texts = ("about", "seeds", "first_seed", "columns", "row", "column", "cell", "name", "title", "short", "phrase")
+    texts = ("about", "chance", "needs_data", "random", "seeds", "first_seed", "columns", "row", "column", "cell", "name", "title", "short", "phrase")
     settings = {}
-    for layer in (scale, named("column", column), named("row", row), scale.get("column", {}).get(column, {}), scale.get("row", {}).get(row, {})):
+    for layer in (
+        scale,
+        named("column", column),
+        named("row", row),
+        scale.get("column", {}).get(column, {}),
+        scale.get("row", {}).get(row, {}),
+        scale.get("cell", {}).get(f"{row}@{column}", {}),
+    ):
         settings.update({key: value for key, value in layer.items() if key not in texts})
     return settings
+
+
+def smoke_settings(study, row, column):
+    return settings_of(study, "smoke", row, column)
+
+
+IMAGENET = 1_281_167  # images to train on
+
+
+@pytest.mark.parametrize("name", ["table2", "figure1"])
+def test_every_column_of_the_scale_paper_sees_as_many_images(name):
+    """Steps follow from the images per device by the rule that the paper has for detection (125,000 x 64/M)."""
+    study = TRAINED[name]
+    for row in study["row"]:
+        for column in study["column"]:
+            cell = settings_of(study, "paper", row["name"], column["name"])
+            assert cell["batch_per_device"] == int(column["name"]) and cell["devices"] == 8
+            assert cell["steps"] == 300_000 * 32 // cell["batch_per_device"], (row["name"], column["name"])
+            # The rest of the schedule goes along: the cosine ends with the steps, nothing else is counted in steps.
+            assert cell["schedule"] == "cosine" and cell["warmup_steps"] == 0
+            assert not {"validate_every", "checkpoint_every", "lr_drops", "epochs"} & set(cell)
+            assert round(cell["steps"] * 8 * cell["batch_per_device"] / IMAGENET, 1) == 59.9
+    about = study["scale"]["paper"]["about"]
+    assert "9,600,000 with 1" in about and "--set steps=300000" in about
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_every_scale_says_what_guessing_gives(name):
+    """By the classes of its generated images, which are those of its data."""
+    for scale in TRAINED[name]["scale"].values():
+        classes = int(scale["random"].split("x")[-1])
+        assert scale["chance"] == 100 / classes
 
 
 def test_the_rates_of_table_2_were_found_with_its_own_settings_and_other_seeds():

@@ -32,6 +32,20 @@ TEST(StudyDefinition, CellsAreRowsByColumnsBySeedsWithTheLaterSettingsOnTop) {
   EXPECT_EQ(read_settings(to_toml(cells[0].settings)), cells[0].settings);
 }
 
+TEST(StudyDefinition, TheCommandLineWinsOverAColumnOfAScale) {
+  const auto study = made_up();
+  const auto steps = [&](const Settings& given) {
+    std::vector<std::string> out;
+    for (const auto& cell : cells_of(study, study.scale("paper"), 1, given)) {
+      out.push_back(plain_value(cell.settings, "steps"));
+    }
+    return out;
+  };
+  using Steps = std::vector<std::string>;
+  EXPECT_EQ(steps({{"data", "'random'"}}), (Steps{"300000", "9600000", "300000", "9600000"}));
+  EXPECT_EQ(steps({{"data", "'random'"}, {"steps", "300000"}}), Steps(4, "300000"));
+}
+
 TEST(StudyDefinition, AScaleWithoutDataAsksForThem) {
   const auto study = made_up();
   const auto error = error_of([&] { cells_of(study, study.scale("paper"), 1, {}); });

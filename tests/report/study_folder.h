@@ -42,8 +42,11 @@ steps = 100
 [scale.smoke.row.bn]
 lr_base = 0.5
 [scale.paper]
+chance = 0.1
 needs_data = "imagefolder:DIR"
 steps = 300000
+[scale.paper.column.1]
+steps = 9600000
 [[claim]]
 text = "FRN is better."
 higher = ["frn"]

@@ -142,6 +142,23 @@ TEST_F(StudyReport, ACellThatHasNotLearnedDoesNotRefuteAClaim) {
   EXPECT_EQ(verdict(made, 1), Verdict::kUndecided) << "it neither diverged nor learned";
 }
 
+TEST_F(StudyReport, AfterThePapersWholeTrainingACellThatGuessesHasCollapsed) {
+  const MadeUpStudy made(folder_ / "paper", 2, "paper");
+  finish_row(made, "bn", {0.0011, 0.0009});
+  finish_row(made, "frn", {0.77, 0.78});
+  const auto diverges = judge(read_results(made.folder)).at(1);
+  EXPECT_EQ(diverges.verdict, Verdict::kHolds);
+  EXPECT_EQ(diverges.reason, "BN at 1 image collapsed: it ended no better than guessing");
+  made.diverge("bn-1-seed1");
+  EXPECT_EQ(verdict(made, 1), Verdict::kHolds) << "one seed by its loss, one by what it learned";
+  made.finish("bn-1", 0.0158);
+  EXPECT_EQ(verdict(made, 1), Verdict::kUndecided) << "the paper's BN has 1.58 % there: little, but learned";
+  made.finish("bn-1-seed1", 0.0158);
+  EXPECT_EQ(verdict(made, 1), Verdict::kDoesNotHold);
+  finish_row(made, "frn", {0.001, 0.001});
+  EXPECT_EQ(verdict(made, 0), Verdict::kDoesNotHold) << "it has had its time to learn";
+}
+
 TEST_F(StudyReport, CellsThatWereStoppedHaveNoValueInTheTable) {
   const auto made = study(1);
   made.finish("bn-32", 0.4, "interrupted");
