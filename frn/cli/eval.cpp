@@ -20,7 +20,7 @@ struct Options {
   std::string data;
   std::string split = "validation";
   std::string weights = "best";
-  int64_t images_at_once = 100;
+  int64_t images_at_once = 0;
   int64_t workers = 1;
   int threads = default_threads();
   bool as_json = false;
@@ -51,14 +51,16 @@ void run(const Options& options) {
   const auto* const own_kind = data::parse_data_name(trained.config.data).kind;
   std::optional<Progress> progress;
   if (!options.as_json) progress.emplace("image", 0, dataset->size());
-  const auto result = train::evaluate(*trained.model, dataset, train::evaluation_pipeline(trained.config, *own_kind),
-                                      {.images_at_once = options.images_at_once,
-                                       .workers = options.workers,
-                                       .channels_last = trained.config.layout == "channels-last",
-                                       .bfloat16 = trained.config.autocast == "bfloat16",
-                                       .progress = [&](int64_t done) {
-                                         if (progress) progress->show(done, "");
-                                       }});
+  const auto result =
+      train::evaluate(*trained.model, dataset, train::evaluation_pipeline(trained.config, *own_kind),
+                      {.images_at_once = options.images_at_once > 0 ? options.images_at_once
+                                                                    : train::images_to_evaluate_at_once(trained.config),
+                       .workers = options.workers,
+                       .channels_last = trained.config.layout == "channels-last",
+                       .bfloat16 = trained.config.autocast == "bfloat16",
+                       .progress = [&](int64_t done) {
+                         if (progress) progress->show(done, "");
+                       }});
   progress.reset();
   for (const auto& sample : result.broken) {
     fmt::print(stderr, "frn: cannot read {}: {} (it does not count)\n", sample.name, sample.reason);
@@ -111,6 +113,7 @@ Command eval_command() {
                       {.name = "--images-at-once",
                        .to = &options->images_at_once,
                        .help = "Images that pass through the network at a time",
+                       .default_text = "as in the run's own validations",
                        .range = Range{1}},
                       {.name = "--workers",
                        .to = &options->workers,

@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
+
 #include "frn/core/error.h"
 #include "frn/core/random.h"
 #include "frn/core/whole_file.h"
@@ -91,6 +93,13 @@ data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRo
           .channels = kind.channels,
           .mean = kind.mean,
           .deviation = kind.deviation};
+}
+
+int64_t images_to_evaluate_at_once(const TrainConfig& config, int64_t processes) {
+  constexpr int64_t kFewest = 16;
+  constexpr int64_t kMost = 100;
+  if (config.images_at_once > 0) return std::min(kMost, config.images_at_once);
+  return std::clamp(config.batch_per_device * config.devices / processes, kFewest, kMost);
 }
 
 std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels) {

@@ -41,6 +41,10 @@ TrainConfig with_eps_of_weights(TrainConfig config);
 data::Pipeline training_pipeline(const TrainConfig& config, const data::KindRow& kind);
 data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRow& kind);
 
+// How many images go through the network at once when nobody says, with so many processes: what training takes, from 16
+// to 100. Without gradients an image keeps two maps or three, where training keeps them all.
+int64_t images_to_evaluate_at_once(const TrainConfig& config, int64_t processes = 1);
+
 // Fresh weights that follow from the seed.
 std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels);
 

@@ -21,7 +21,6 @@ namespace {
 
 constexpr uint64_t kStepKey = 1;  // streams of random numbers that follow from the seed
 constexpr int64_t kLogsPerRun = 200;
-constexpr int64_t kFewestToValidate = 16, kMostToValidate = 100;  // images at once
 
 class Stopwatch {
  public:
@@ -44,12 +43,6 @@ data::OrderOptions order_options(const TrainConfig& config, int64_t samples, con
 }
 
 int64_t or_else(int64_t value, int64_t otherwise) { return value > 0 ? value : std::max<int64_t>(1, otherwise); }
-
-// As many as memory was found for: without gradients an image keeps two maps or three, where training keeps them all.
-int64_t images_at_once_to_validate(const TrainConfig& config, int64_t world) {
-  if (config.images_at_once > 0) return std::min(kMostToValidate, config.images_at_once);
-  return std::clamp(config.batch_per_device * config.devices / world, kFewestToValidate, kMostToValidate);
-}
 
 std::shared_ptr<Model> on_device(std::shared_ptr<Model> model, at::Device device) {
   model->to(device);
@@ -331,7 +324,7 @@ void Trainer::log_training() {
 void Trainer::validate() {
   if (average_) average_->swap();
   const auto result = evaluate(*model_, validation_set_, evaluation_pipeline(config_, *data_.kind),
-                               {.images_at_once = images_at_once_to_validate(config_, group_->world()),
+                               {.images_at_once = images_to_evaluate_at_once(config_, group_->world()),
                                 .workers = config_.workers,
                                 .channels_last = channels_last_,
                                 .bfloat16 = bfloat16_,
