@@ -2,11 +2,10 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "frn/core/error.h"
@@ -50,14 +49,14 @@ class FakeSet : public Dataset {
   std::string name(int64_t index) const override { return "image " + std::to_string(index); }
   std::unique_ptr<ImageSource> open(int64_t index) const override {
     ++opened;
-    if (pause.count() > 0) std::this_thread::sleep_for(pause);
+    if (on_open) on_open();
     if (throws_other) throw std::logic_error("no image");
     if (broken_.contains(index)) throw Error("fake", "image " + std::to_string(index) + " is broken");
     return std::make_unique<MemorySource>(numbered_image(index, {8, 8}, 1));
   }
 
   mutable std::atomic<int64_t> opened = 0;
-  std::chrono::milliseconds pause{0};
+  std::function<void()> on_open;  // by whoever opens, so by many threads at once
   bool throws_other = false;
 
  private:

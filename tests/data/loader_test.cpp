@@ -2,9 +2,15 @@
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/data/fake_set.h"
 
@@ -148,24 +154,55 @@ TEST(Loader, RethrowsWhatAWorkerThrew) {
   EXPECT_THROW(loader.next(), std::logic_error);
 }
 
-TEST(Loader, PreparesNoMoreThanTheBoundAhead) {
+// Every sample that is opened is checked when it is opened: it must not belong to a batch further ahead than the bound
+// of what was asked for by then. Each batch is asked for once the loader has come to its bound, so one that went
+// further would be at it; it has a hundred chances to be seen there.
+TEST(Loader, PreparesAsFarAsTheBoundAheadAndNoFurther) {
+  constexpr int64_t kAhead = 2;
   const auto set = std::make_shared<FakeSet>(kSamples);
-  Loader loader(set, small_pipeline(), order_of(-1), {.workers = 3, .batches_ahead = 2});
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_LE(set->opened, 2 * kBatch);
-  loader.next();
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_LE(set->opened, 3 * kBatch);
+  std::atomic<int64_t> asked = 0;
+  std::atomic<int64_t> too_early = 0;
+  set->on_open = [&, opened = &set->opened] {
+    const int64_t now = *opened;  // first this: what is asked for may only grow meanwhile
+    if (now > (asked + kAhead) * kBatch) ++too_early;
+  };
+  Loader loader(set, small_pipeline(), order_of(-1), {.workers = 3, .batches_ahead = kAhead});
+  while (asked < 100) {
+    while (set->opened < (asked + kAhead) * kBatch) std::this_thread::yield();  // for ever: it stops short of its bound
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    ++asked;
+    loader.next();
+  }
+  EXPECT_EQ(too_early, 0);
+}
+
+// Whether the thread waits for something, and has nothing left to do by itself.
+bool sleeps(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto name_end = text.rfind(") ");
+  return name_end != std::string::npos && text[name_end + 2] == 'S';
 }
 
 TEST(Loader, StopsWithinASampleOfBeingDestroyed) {
+  constexpr int64_t kWorkers = 2;
   const auto set = std::make_shared<FakeSet>(kSamples);
-  set->pause = std::chrono::milliseconds(20);
-  {
-    Loader loader(set, small_pipeline(), order_of(-1), {.workers = 2, .batches_ahead = 8});
-    while (set->opened == 0) std::this_thread::yield();
-  }
-  EXPECT_LT(set->opened, 2 * kBatch) << "whole batches were finished first";
+  std::atomic<bool> may_go_on = false;
+  set->on_open = [&] { may_go_on.wait(false); };
+  auto loader = std::make_unique<Loader>(set, small_pipeline(), order_of(-1),
+                                         LoaderOptions{.workers = kWorkers, .batches_ahead = 8});
+  while (set->opened < kWorkers) std::this_thread::yield();  // each is held in its first sample
+  std::atomic<pid_t> destroyer = 0;
+  std::thread thread([&] {
+    destroyer = gettid();
+    loader.reset();
+  });
+  // It sleeps once it has told the workers and waits for them to end.
+  while (destroyer == 0 || !sleeps(destroyer)) std::this_thread::yield();
+  may_go_on = true;
+  may_go_on.notify_all();
+  thread.join();
+  EXPECT_EQ(set->opened, kWorkers) << "further samples were read first";
 }
 
 TEST(Loader, SaysWhatIsWrongWithItsOptions) {
