@@ -13,6 +13,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/autograd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "frn/cli/allocator.h"

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <torch/types.h>
 
+#include <algorithm>
+
 #include "frn/cli/commands.h"
 #include "frn/cli/exit.h"
 #include "frn/cli/output.h"

@@ -3,6 +3,8 @@
 // count).
 #pragma once
 
+#include <algorithm>
+
 #include "frn/kernels/statistics.h"
 
 namespace frn::kernels {

@@ -3,6 +3,7 @@
 // implementation's vector loops. All of it computes in double.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "frn/kernels/problem.h"

@@ -8,6 +8,7 @@
 #include <torch/library.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 

@@ -1,5 +1,6 @@
 #include "frn/train/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 

@@ -2,6 +2,7 @@
 // double. Float results must lie within 4 units in the last place of the magnitudes that were added up.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -1,6 +1,7 @@
 // A run directory's report shows its curves, numbers, layers and settings, of unfinished and of broken runs too.
 #include "frn/report/run_report.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "frn/report/curves.h"

@@ -1,6 +1,8 @@
 // A study's report shows every cell as what it is, and decides the paper's claims only where the seeds can.
 #include "frn/report/study_report.h"
 
+#include <algorithm>
+
 #include "frn/report/study_claims.h"
 #include "frn/report/study_tables.h"
 #include "frn/report/study_terminal.h"

@@ -4,6 +4,7 @@
 
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <map>
 
 #include "frn/nn/batch_norm.h"
