@@ -3,6 +3,7 @@
 
 // Version 3.3 asserts (and lets clang assume) that a table's header begins with a key, before it finds out that a text
 // does not: "[" and a line break would end the program. Without assertions it goes on to its error for that.
+// NOLINTBEGIN(readability-identifier-naming): the library's own names
 #undef NDEBUG
 #define TOML_ASSERT(...) static_cast<void>(0)
 // And it takes for impossible that a letter outside ASCII stands where white space may: there, such a letter is none.
@@ -16,6 +17,7 @@
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE __builtin_unreachable()
 #endif
+// NOLINTEND(readability-identifier-naming)
 #include <toml++/toml.h>
 
 #include <algorithm>

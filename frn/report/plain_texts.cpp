@@ -34,7 +34,7 @@ class Check {
     } else if (const auto* table = value.table()) {
       for (const auto& [key, entry] : *table) {
         if (has_control_characters(key)) refuse("a key", key);
-        this->value(entry, name.empty() ? key : name + "." + key, key == "about");
+        this->value(entry, name.empty() ? key : fmt::format("{}.{}", name, key), key == "about");
       }
     }
   }

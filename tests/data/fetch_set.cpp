@@ -9,8 +9,9 @@
 #include "frn/core/error.h"
 #include "frn/data/published.h"
 
-int main(int argc, char** argv) {
-  if (argc != 9 && argc != 10) return 2;
+namespace {
+
+void run(int argc, char** argv) {
   const std::string file = argv[3];
   const frn::data::Published set{"test",
                                  "test",
@@ -24,8 +25,15 @@ int main(int argc, char** argv) {
   const auto progress = [&](uint64_t done, uint64_t) {
     if (done > enough) throw frn::Error("fetch_set", "had enough after " + std::to_string(done) + " bytes");
   };
+  std::cout << frn::data::get_published(set, argv[2], argv[1], progress).string() << "\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 9 && argc != 10) return 2;
   try {
-    std::cout << frn::data::get_published(set, argv[2], argv[1], progress).string() << "\n";
+    run(argc, argv);
   } catch (const frn::Error& error) {
     std::cerr << error.what() << "\n";
     return 1;

@@ -13,12 +13,12 @@ namespace {
 
 constexpr const char* kTexts[]{
     "' ; system('touch ran')",
-    "\" ; system(\"touch ran\") #",
+    R"(" ; system("touch ran") #)",
     "`touch ran`",
     "'\nsystem(\"touch ran\")\n#",
     "\"\nsystem(\"touch ran\")\n#",
     "@m \\",
-    "\\\" . system(\"touch ran\") . \"",
+    R"(\" . system("touch ran") . ")",
     "%s%n {/=40 big}^up_down&{x}~a{b} $curve0 EOD",
     "\r! touch ran\r",
 };
@@ -164,7 +164,7 @@ TEST_F(HostileTexts, WhatAStudyIsAboutMayHaveManyLines) {
 TEST_F(HostileTexts, OfAStudysRecordAreRefused) {
   const MadeUpStudy made(folder_ / "study", 1);
   const auto record = contents(made.folder.record());
-  put(made.folder.record(), replaced(record, "\"abc\"", "\"a\\u001b[2Jc\""));
+  put(made.folder.record(), replaced(record, "\"abc\"", R"("a\u001b[2Jc")"));
   const auto error = error_of([&] { study_report(made.folder); });
   EXPECT_NE(error.find("study.json: provenance.commit must be one line of plain text"), std::string::npos) << error;
   EXPECT_NE(error.find("'a [2Jc'"), std::string::npos) << error;
@@ -180,7 +180,7 @@ TEST_F(HostileTexts, TheReadersOwnSettingsOfGnuplotAreNotRead) {
 }
 
 TEST_F(HostileTexts, AGnuplotThatDoesNotEndIsEndedWithAllItStarted) {
-  put_program("gnuplot", "#!/bin/sh\nsleep 1000 & echo $! >child\nwait\n");
+  put_program("gnuplot", "#!/bin/sh\nsleep 60 & echo $! >child\nwait\n");
   const Setting path("PATH", (folder_ / "bin").string() + ":" + getenv("PATH"));
   put(folder_ / "a.svg", "old");
   std::string error;
