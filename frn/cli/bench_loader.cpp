@@ -41,20 +41,20 @@ double seconds_of_a_round(const data::Dataset& dataset, const data::Pipeline& pi
 
 void run(const Options& options) {
   const c10::ParallelGuard one_core(true);
-  const auto name = data::parse_data_name(options.data);
-  const auto dataset = data::open_dataset(name, data::Split::kTrain);
+  const auto dataset = data::open_dataset(data::parse_data_name(options.data), data::Split::kTrain);
+  const auto& facts = dataset->facts();
   const int64_t images = std::min(options.images, dataset->size());
-  std::vector<float> out(static_cast<size_t>(name.kind->channels * options.size * options.size));
+  std::vector<float> out(static_cast<size_t>(facts.channels * options.size * options.size));
   std::vector<Row> rows{{"crop, flip", data::Augmentation::kInception, false},
                         {"crop, flip, colours", data::Augmentation::kInception, true},
                         {"whole image", data::Augmentation::kNone, false}};
   for (auto& row : rows) {
     const data::Pipeline pipeline{.augmentation = row.augmentation,
-                                  .colour = row.colour && name.kind->channels == 3,
+                                  .colour = row.colour && facts.channels == 3,
                                   .size = options.size,
-                                  .channels = name.kind->channels,
-                                  .mean = name.kind->mean,
-                                  .deviation = name.kind->deviation};
+                                  .channels = facts.channels,
+                                  .mean = facts.mean,
+                                  .deviation = facts.deviation};
     std::vector<double> times;
     seconds_of_a_round(*dataset, pipeline, images, out);  // brings the files into memory
     for (int round = 0; round < options.rounds; ++round) {

@@ -48,11 +48,10 @@ void run(const Options& options) {
   const auto dataset =
       data::open_dataset(name, options.split == "train" ? data::Split::kTrain : data::Split::kValidation);
   check_classes(trained, *dataset, text);
-  const auto* const own_kind = data::parse_data_name(trained.config.data).kind;
   std::optional<Progress> progress;
   if (!options.as_json) progress.emplace("image", 0, dataset->size());
   const auto result =
-      train::evaluate(*trained.model, dataset, train::evaluation_pipeline(trained.config, *own_kind),
+      train::evaluate(*trained.model, dataset, train::evaluation_pipeline(trained.config, trained.facts),
                       {.images_at_once = options.images_at_once > 0 ? options.images_at_once
                                                                     : train::images_to_evaluate_at_once(trained.config),
                        .workers = options.workers,

@@ -56,7 +56,7 @@ void print(const std::string& path, const std::vector<Guess>& guesses) {
 void run(const Options& options) {
   const auto trained = train::open_trained({options.run});
   for (const auto& sentence : trained.damaged) fmt::print(stderr, "frn: {}\n", sentence);
-  const auto pipeline = train::evaluation_pipeline(trained.config, *data::parse_data_name(trained.config.data).kind);
+  const auto pipeline = train::evaluation_pipeline(trained.config, trained.facts);
   auto image = at::empty({1, pipeline.channels, pipeline.size, pipeline.size});
   const std::span<float> out(image.mutable_data_ptr<float>(), static_cast<size_t>(image.numel()));
   auto list = Value::empty_list();

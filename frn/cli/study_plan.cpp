@@ -25,8 +25,8 @@ DataFacts facts_of(const std::string& data) {
   if (found != known.end()) return found->second;
   const auto name = data::parse_data_name(data);
   const auto set = data::open_dataset(name, data::Split::kTrain);
-  return known[data] = {set->size(), static_cast<int64_t>(set->classes().size()), name.kind->channels,
-                        name.kind->image_size};
+  return known[data] = {set->size(), static_cast<int64_t>(set->classes().size()), set->facts().channels,
+                        set->facts().image_size};
 }
 
 ModelOptions model_options(const PlannedCell& cell) {

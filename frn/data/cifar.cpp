@@ -50,7 +50,8 @@ void add_labels(const PixelFile& file, const Layout& layout, const std::filesyst
   }
 }
 
-std::shared_ptr<const Dataset> open_layout(const Layout& layout, const std::filesystem::path& folder, Split split) {
+std::shared_ptr<const Dataset> open_layout(const Layout& layout, const std::filesystem::path& folder, Split split,
+                                           const SetFacts& usual) {
   auto classes = read_lines(folder / layout.names, layout.kind);
   if (classes.size() != layout.classes) {
     fail_file(layout.kind, folder / layout.names,
@@ -63,12 +64,12 @@ std::shared_ptr<const Dataset> open_layout(const Layout& layout, const std::file
     files.push_back(read_records(folder / name, layout));
     add_labels(files.back(), layout, folder, labels);
   }
-  return std::make_shared<PixelSet>(std::move(files), std::move(labels), kSize, kChannels, std::move(classes));
+  return std::make_shared<PixelSet>(std::move(files), std::move(labels), kSize, usual, std::move(classes));
 }
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open_cifar10(const std::filesystem::path& folder, Split split) {
+std::shared_ptr<const Dataset> open_cifar10(const std::filesystem::path& folder, Split split, const SetFacts& usual) {
   static const Layout layout{
       "cifar10",
       1,
@@ -76,12 +77,12 @@ std::shared_ptr<const Dataset> open_cifar10(const std::filesystem::path& folder,
       "batches.meta.txt",
       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
       {"test_batch.bin"}};
-  return open_layout(layout, folder, split);
+  return open_layout(layout, folder, split, usual);
 }
 
-std::shared_ptr<const Dataset> open_cifar100(const std::filesystem::path& folder, Split split) {
+std::shared_ptr<const Dataset> open_cifar100(const std::filesystem::path& folder, Split split, const SetFacts& usual) {
   static const Layout layout{"cifar100", 2, 100, "fine_label_names.txt", {"train.bin"}, {"test.bin"}};
-  return open_layout(layout, folder, split);
+  return open_layout(layout, folder, split, usual);
 }
 
 }  // namespace frn::data

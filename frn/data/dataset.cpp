@@ -8,8 +8,6 @@
 namespace frn::data {
 namespace {
 
-constexpr std::array<float, 3> kFashionMean{0.2860F};  // of Fashion-MNIST's 60,000 training images
-constexpr std::array<float, 3> kFashionDeviation{0.3530F};
 // Of ImageNet's training images, as torchvision and timm have them.
 constexpr std::array<float, 3> kImageNetMean{0.485F, 0.456F, 0.406F};
 constexpr std::array<float, 3> kImageNetDeviation{0.229F, 0.224F, 0.225F};
@@ -17,40 +15,37 @@ constexpr std::array<float, 3> kMnistMean{0.1307F};
 constexpr std::array<float, 3> kMnistDeviation{0.3081F};
 
 const std::array kKinds{
-    KindRow{"fashion-mini", "Fashion-MNIST, 5,000 + 1,000 images, built in", false, 1, 28, Augmentation::kPadCropFlip,
-            kFashionMean, kFashionDeviation, open_fashion_mini},
-    KindRow{"cifar10",
-            "CIFAR-10, binary version",
-            true,
-            3,
-            32,
-            Augmentation::kPadCropFlip,
-            {0.4914F, 0.4822F, 0.4465F},
-            {0.2470F, 0.2435F, 0.2616F},
-            open_cifar10},
-    KindRow{"cifar100",
-            "CIFAR-100, binary version, fine labels",
-            true,
-            3,
-            32,
-            Augmentation::kPadCropFlip,
-            {0.5071F, 0.4865F, 0.4409F},
-            {0.2673F, 0.2564F, 0.2762F},
-            open_cifar100},
-    KindRow{"imagefolder", "train/CLASS/*.jpg and val/CLASS/*.jpg, or .png: ImageNet and others", true, 3, 224,
-            Augmentation::kInception, kImageNetMean, kImageNetDeviation, open_image_folder},
-    KindRow{"idx", "MNIST, Fashion-MNIST and others in four IDX files", true, 1, 28, Augmentation::kNone, kMnistMean,
-            kMnistDeviation, open_idx},
-    KindRow{"random",
-            "noise, for benchmarks; random:224x3x1000 is SIZExCHANNELSxCLASSES",
-            false,
-            3,
-            224,
-            Augmentation::kNone,
-            {0.5F, 0.5F, 0.5F},
-            {0.25F, 0.25F, 0.25F},
-            open_noise,
-            true},
+    KindRow{.name = "fashion-mini",
+            .description = "Fashion-MNIST, 5,000 + 1,000 images, built in",
+            .takes_path = false,
+            .usual = fashion_facts(),
+            .open = open_fashion_mini},
+    KindRow{.name = "cifar10",
+            .description = "CIFAR-10, binary version",
+            .takes_path = true,
+            .usual = {3, 32, Augmentation::kPadCropFlip, {0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}},
+            .open = open_cifar10},
+    KindRow{.name = "cifar100",
+            .description = "CIFAR-100, binary version, fine labels",
+            .takes_path = true,
+            .usual = {3, 32, Augmentation::kPadCropFlip, {0.5071F, 0.4865F, 0.4409F}, {0.2673F, 0.2564F, 0.2762F}},
+            .open = open_cifar100},
+    KindRow{.name = "imagefolder",
+            .description = "train/CLASS/*.jpg and val/CLASS/*.jpg, or .png: ImageNet and others",
+            .takes_path = true,
+            .usual = {3, 224, Augmentation::kInception, kImageNetMean, kImageNetDeviation},
+            .open = open_image_folder},
+    KindRow{.name = "idx",
+            .description = "MNIST, Fashion-MNIST and others in four IDX files",
+            .takes_path = true,
+            .usual = {1, 28, Augmentation::kNone, kMnistMean, kMnistDeviation},
+            .open = open_idx},
+    KindRow{.name = "random",
+            .description = "noise, for benchmarks; random:224x3x1000 is SIZExCHANNELSxCLASSES",
+            .takes_path = false,
+            .usual = {3, 224, Augmentation::kNone, {0.5F, 0.5F, 0.5F}, {0.25F, 0.25F, 0.25F}},
+            .open = open_noise,
+            .takes_text = true},
 };
 
 std::vector<std::string_view> kind_names() {
@@ -89,7 +84,7 @@ std::shared_ptr<const Dataset> open_dataset(const DataName& name, Split split) {
     throw Error("data", name.path.string() + ": it must be a folder of kind '" + std::string(name.kind->name) +
                             "' but " + (std::filesystem::exists(name.path) ? "is none" : "does not exist"));
   }
-  return name.kind->open(name.path, split);
+  return name.kind->open(name.path, split, name.kind->usual);
 }
 
 }  // namespace frn::data

@@ -24,6 +24,18 @@ class ImageSource {
   virtual Image read(const Region& region, const Size& enough) const = 0;
 };
 
+// How images of a set are changed in training when nothing else is asked for.
+enum class Augmentation { kNone, kPadCropFlip, kInception };
+
+// What a network for a set and the preparation of its images follow from.
+struct SetFacts {
+  int64_t channels = 3;
+  int64_t image_size = 224;  // height and width that training uses by default
+  Augmentation augmentation = Augmentation::kNone;
+  std::array<float, 3> mean{};  // of the values from 0 to 1; as many count as there are channels
+  std::array<float, 3> deviation{1, 1, 1};
+};
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -34,27 +46,22 @@ class Dataset {
   // May be called from many threads. Throws frn::Error for a file that is not there or whose header is broken.
   virtual std::unique_ptr<ImageSource> open(int64_t index) const = 0;
   const std::vector<std::string>& classes() const { return classes_; }
+  const SetFacts& facts() const { return facts_; }
 
  protected:
   std::vector<std::string> classes_;
+  SetFacts facts_;
 };
 
 enum class Split { kTrain, kValidation };
-
-// How images of a set are prepared when nothing else is asked for.
-enum class Augmentation { kNone, kPadCropFlip, kInception };
 
 // One row per kind; a new kind is one source and one row.
 struct KindRow {
   std::string_view name;  // cifar10
   std::string_view description;
   bool takes_path;
-  int64_t channels;
-  int64_t image_size;         // height and width that training uses by default
-  Augmentation augmentation;  // of training by default
-  std::array<float, 3> mean;  // of the values from 0 to 1; channels count
-  std::array<float, 3> deviation;
-  std::shared_ptr<const Dataset> (*open)(const std::filesystem::path& path, Split split);
+  SetFacts usual;  // facts of its sets, unless a set has its own
+  std::shared_ptr<const Dataset> (*open)(const std::filesystem::path& path, Split split, const SetFacts& usual);
   bool takes_text = false;  // instead of a path: what stands after the colon, if anything, is not a folder
 };
 

@@ -28,8 +28,8 @@ std::vector<std::string> numbered(size_t count) {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> make_idx_set(IdxArray images, const IdxArray& labels, const std::string& source,
-                                            std::vector<std::string> classes) {
+std::shared_ptr<const Dataset> make_idx_set(IdxArray images, const IdxArray& labels, const SetFacts& facts,
+                                            const std::string& source, std::vector<std::string> classes) {
   const auto& shape = images.shape;
   if (shape[0] != labels.shape[0]) {
     fail_file(kOperation, source,
@@ -49,19 +49,24 @@ std::shared_ptr<const Dataset> make_idx_set(IdxArray images, const IdxArray& lab
   std::vector<PixelFile> files;
   files.push_back(
       {source, std::move(images.memory), images.begin, static_cast<size_t>(size.height * size.width), 0, count});
-  return std::make_shared<PixelSet>(std::move(files), std::vector<uint8_t>(values.begin(), values.end()), size, 1,
+  return std::make_shared<PixelSet>(std::move(files), std::vector<uint8_t>(values.begin(), values.end()), size, facts,
                                     std::move(classes));
 }
 
-std::shared_ptr<const Dataset> open_idx(const std::filesystem::path& folder, Split split) {
+std::shared_ptr<const Dataset> open_idx(const std::filesystem::path& folder, Split split, const SetFacts& usual) {
   const std::string part = split == Split::kTrain ? "train" : "t10k";
   const auto load = [&](const std::string& name, size_t dimensions) {
     const auto path = find_file(folder, part + name);
     return parse_idx(read_file(path, kOperation, kLongestFile), dimensions, path.string());
   };
   auto images = load("-images-idx3-ubyte", 3);
-  return make_idx_set(std::move(images), load("-labels-idx1-ubyte", 1),
-                      (folder / (part + "-images-idx3-ubyte")).string(), {});
+  const auto labels = load("-labels-idx1-ubyte", 1);
+  auto facts = usual;
+  // Files of MNIST and Fashion-MNIST differ in their contents alone.
+  if (are_fashion_labels(labels.values(), split)) facts = fashion_facts();
+  // Each set is of one size; images that are not square become so.
+  facts.image_size = std::max(images.shape[1], images.shape[2]);
+  return make_idx_set(std::move(images), labels, facts, (folder / (part + "-images-idx3-ubyte")).string(), {});
 }
 
 }  // namespace frn::data

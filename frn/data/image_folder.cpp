@@ -25,9 +25,10 @@ struct Sample {
 
 class FolderSet : public Dataset {
  public:
-  FolderSet(fs::path folder, std::vector<std::string> classes, std::vector<Sample> samples)
+  FolderSet(fs::path folder, std::vector<std::string> classes, std::vector<Sample> samples, const SetFacts& facts)
       : folder_(std::move(folder)), samples_(std::move(samples)) {
     classes_ = std::move(classes);
+    facts_ = facts;
   }
 
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
@@ -79,7 +80,7 @@ std::vector<std::string> images_of(const fs::path& split_folder, const std::stri
   return paths;
 }
 
-std::shared_ptr<const Dataset> open_split(const fs::path& root, const fs::path& folder) {
+std::shared_ptr<const Dataset> open_split(const fs::path& root, const fs::path& folder, const SetFacts& usual) {
   if (!fs::is_directory(folder)) {
     fail_file(kOperation, root,
               "it must hold the folders train and val, with one folder per class in each, but has no " +
@@ -101,14 +102,14 @@ std::shared_ptr<const Dataset> open_split(const fs::path& root, const fs::path& 
     for (auto& path : paths) samples.push_back({std::move(path), known - classes.begin()});
   }
   if (samples.empty()) fail_file(kOperation, folder, "it must hold one folder per class but holds none");
-  return std::make_shared<FolderSet>(folder, std::move(classes), std::move(samples));
+  return std::make_shared<FolderSet>(folder, std::move(classes), std::move(samples), usual);
 }
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open_image_folder(const fs::path& folder, Split split) {
+std::shared_ptr<const Dataset> open_image_folder(const fs::path& folder, Split split, const SetFacts& usual) {
   try {
-    return open_split(folder, folder / (split == Split::kTrain ? "train" : "val"));
+    return open_split(folder, folder / (split == Split::kTrain ? "train" : "val"), usual);
   } catch (const fs::filesystem_error& error) {
     fail_file(kOperation, error.path1(), "cannot read: " + error.code().message());
   }

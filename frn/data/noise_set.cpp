@@ -53,11 +53,14 @@ class NoiseSource : public ImageSource {
 
 class NoiseSet : public Dataset {
  public:
-  NoiseSet(const Shape& shape, Split split)
+  NoiseSet(const Shape& shape, Split split, const SetFacts& usual)
       : shape_(shape),
         key_(RandomKey(0).with(split == Split::kTrain ? 0 : 1)),
         size_(split == Split::kTrain ? kTrainImages : kValidationImages) {
     for (int64_t i = 0; i < shape.classes; ++i) classes_.push_back(std::to_string(i));
+    facts_ = usual;
+    facts_.channels = shape.channels;
+    facts_.image_size = shape.size;
   }
 
   int64_t size() const override { return size_; }
@@ -98,8 +101,8 @@ Shape parse_shape(const std::string& text) {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open_noise(const std::filesystem::path& text, Split split) {
-  return std::make_shared<NoiseSet>(parse_shape(text.string()), split);
+std::shared_ptr<const Dataset> open_noise(const std::filesystem::path& text, Split split, const SetFacts& usual) {
+  return std::make_shared<NoiseSet>(parse_shape(text.string()), split, usual);
 }
 
 }  // namespace frn::data

@@ -44,10 +44,11 @@ class PlanarSource : public ImageSource {
 
 }  // namespace
 
-PixelSet::PixelSet(std::vector<PixelFile> files, std::vector<uint8_t> labels, Size size, int64_t channels,
+PixelSet::PixelSet(std::vector<PixelFile> files, std::vector<uint8_t> labels, Size size, const SetFacts& facts,
                    std::vector<std::string> classes)
-    : files_(std::move(files)), labels_(std::move(labels)), image_size_(size), channels_(channels) {
+    : files_(std::move(files)), labels_(std::move(labels)), image_size_(size) {
   classes_ = std::move(classes);
+  facts_ = facts;
 }
 
 std::pair<const PixelFile*, int64_t> PixelSet::place(int64_t index) const {
@@ -67,8 +68,8 @@ std::string PixelSet::name(int64_t index) const {
 std::unique_ptr<ImageSource> PixelSet::open(int64_t index) const {
   const auto [file, place_in_file] = place(index);
   const size_t first = file->begin + static_cast<size_t>(place_in_file) * file->stride + file->skip;
-  const auto length = static_cast<size_t>(image_size_.height * image_size_.width * channels_);
-  return std::make_unique<PlanarSource>(file->bytes.span().subspan(first, length), image_size_, channels_);
+  const auto length = static_cast<size_t>(image_size_.height * image_size_.width * facts_.channels);
+  return std::make_unique<PlanarSource>(file->bytes.span().subspan(first, length), image_size_, facts_.channels);
 }
 
 }  // namespace frn::data

@@ -23,7 +23,7 @@ struct PixelFile {
 class PixelSet : public Dataset {
  public:
   // Every file holds images of that size; channels stand one after another, as planes.
-  PixelSet(std::vector<PixelFile> files, std::vector<uint8_t> labels, Size size, int64_t channels,
+  PixelSet(std::vector<PixelFile> files, std::vector<uint8_t> labels, Size size, const SetFacts& facts,
            std::vector<std::string> classes);
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
@@ -37,7 +37,6 @@ class PixelSet : public Dataset {
   std::vector<PixelFile> files_;
   std::vector<uint8_t> labels_;
   Size image_size_;
-  int64_t channels_;
 };
 
 }  // namespace frn::data

@@ -34,6 +34,27 @@ constexpr const char* kStateFile = "state.json";
 
 std::string file_sum(const fs::path& path) { return fmt::format("{:016x}", checksum_of_file(path)); }
 
+Value to_value(const data::SetFacts& facts) {
+  return {{"channels", facts.channels},
+          {"image_size", facts.image_size},
+          {"mean", Value::list_of(facts.mean)},
+          {"deviation", Value::list_of(facts.deviation)}};
+}
+
+void read_numbers(const Value& from, std::array<float, 3>& to) {
+  const auto& list = from.as_list();
+  for (size_t i = 0; i < to.size() && i < list.size(); ++i) to[i] = static_cast<float>(list[i].as_number());
+}
+
+data::SetFacts facts_from(const Value& from) {
+  data::SetFacts facts;
+  facts.channels = from.at("channels").as_whole();
+  facts.image_size = from.at("image_size").as_whole();
+  read_numbers(from.at("mean"), facts.mean);
+  read_numbers(from.at("deviation"), facts.deviation);
+  return facts;
+}
+
 Value to_value(const TrainState& state) {
   const auto& running = state.running;
   return {{"step", state.step},
@@ -41,6 +62,7 @@ Value to_value(const TrainState& state) {
           {"samples", state.samples},
           {"batch_global", state.batch_global},
           {"classes", Value::list_of(state.classes)},
+          {"set", state.facts ? to_value(*state.facts) : Value(nullptr)},
           {"seconds", state.seconds},
           {"running",
            {{"loss_sum", running.loss_sum},
@@ -56,6 +78,8 @@ TrainState state_from(const Value& from) {
   state.samples = from.at("samples").as_whole();
   state.batch_global = from.at("batch_global").as_whole();
   for (const auto& name : from.at("classes").as_list()) state.classes.push_back(name.as_text());
+  const auto* const set = from.find("set");
+  if (set != nullptr && !set->is_null()) state.facts = facts_from(*set);
   state.seconds = from.at("seconds").as_number();
   const auto& running = from.at("running");
   state.running.loss_sum = running.at("loss_sum").as_number();

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "frn/data/dataset.h"
 #include "frn/metrics/top_k.h"
 #include "frn/nn/weights.h"
 
@@ -32,6 +33,7 @@ struct TrainState {
   int64_t samples = 0;  // of the training set, for a run that is resumed on other data by mistake
   int64_t batch_global = 0;
   std::vector<std::string> classes{};
+  std::optional<data::SetFacts> facts{};  // of the training set; for predictions without it
   Running running{};
   double seconds = 0;  // spent on training
 };

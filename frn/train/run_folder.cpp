@@ -14,11 +14,11 @@
 namespace frn::train {
 namespace {
 
-data::Augmentation augmentation_of(const TrainConfig& config, const data::KindRow& kind) {
+data::Augmentation augmentation_of(const TrainConfig& config, const data::SetFacts& facts) {
   if (config.augmentation == "none") return data::Augmentation::kNone;
   if (config.augmentation == "pad-crop-flip") return data::Augmentation::kPadCropFlip;
   if (config.augmentation == "inception") return data::Augmentation::kInception;
-  return kind.augmentation;
+  return facts.augmentation;
 }
 
 // Beside a run that has not begun: a study's files about its cell, and what a killed start left.
@@ -76,23 +76,23 @@ TrainConfig with_eps_of_weights(TrainConfig config) {
   return config;
 }
 
-data::Pipeline training_pipeline(const TrainConfig& config, const data::KindRow& kind) {
-  auto pipeline = evaluation_pipeline(config, kind);
+data::Pipeline training_pipeline(const TrainConfig& config, const data::SetFacts& facts) {
+  auto pipeline = evaluation_pipeline(config, facts);
   pipeline.crop = 0;
-  pipeline.augmentation = augmentation_of(config, kind);
+  pipeline.augmentation = augmentation_of(config, facts);
   const bool inception = pipeline.augmentation == data::Augmentation::kInception;
-  pipeline.colour = kind.channels == 3 && (config.colour == "on" || (config.colour == "auto" && inception));
+  pipeline.colour = facts.channels == 3 && (config.colour == "on" || (config.colour == "auto" && inception));
   return pipeline;
 }
 
-data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRow& kind) {
+data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::SetFacts& facts) {
   return {.augmentation = data::Augmentation::kNone,
           .colour = false,
-          .size = config.image_size > 0 ? config.image_size : kind.image_size,
+          .size = config.image_size > 0 ? config.image_size : facts.image_size,
           .crop = config.evaluation_crop,
-          .channels = kind.channels,
-          .mean = kind.mean,
-          .deviation = kind.deviation};
+          .channels = facts.channels,
+          .mean = facts.mean,
+          .deviation = facts.deviation};
 }
 
 int64_t images_to_evaluate_at_once(const TrainConfig& config, int64_t processes) {
@@ -127,8 +127,10 @@ TrainedModel open_trained(const RunFolder& folder, Weights weights) {
   trained.step = checkpoint.state.step;
   trained.checkpoint = found->path;
   trained.damaged = found->damaged;
-  const auto* const kind = data::parse_data_name(trained.config.data).kind;
-  trained.model = make_model(trained.config, static_cast<int64_t>(trained.classes.size()), kind->channels);
+  // Checkpoints of earlier versions do not tell: sets were as is usual for their kind.
+  const auto usual = [&] { return data::parse_data_name(trained.config.data).kind->usual; };
+  trained.facts = checkpoint.state.facts ? *checkpoint.state.facts : usual();
+  trained.model = make_model(trained.config, static_cast<int64_t>(trained.classes.size()), trained.facts.channels);
   load_state(*trained.model, trained.averaged ? checkpoint.averages : checkpoint.model);
   trained.model->eval();
   return trained;

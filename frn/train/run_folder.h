@@ -38,8 +38,8 @@ struct RunFolder {
 TrainConfig with_eps_of_weights(TrainConfig config);
 
 // How the images of a set reach the network.
-data::Pipeline training_pipeline(const TrainConfig& config, const data::KindRow& kind);
-data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::KindRow& kind);
+data::Pipeline training_pipeline(const TrainConfig& config, const data::SetFacts& facts);
+data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::SetFacts& facts);
 
 // How many images go through the network at once when nobody says, with so many processes: what training takes, from 16
 // to 100. Without gradients an image keeps two maps or three, where training keeps them all.
@@ -54,6 +54,7 @@ struct TrainedModel {
   std::shared_ptr<Model> model;
   TrainConfig config;
   std::vector<std::string> classes;
+  data::SetFacts facts;  // of the set it was trained on
   int64_t step = 0;
   std::filesystem::path checkpoint;
   bool averaged = false;

@@ -132,8 +132,9 @@ Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const Train
       training_set_(data::open_dataset(data_, data::Split::kTrain)),
       validation_set_(data::open_dataset(data_, data::Split::kValidation)),
       order_(order_options(config, training_set_->size(), *group_)),
-      model_(on_device(make_model(config, static_cast<int64_t>(training_set_->classes().size()), data_.kind->channels),
-                       group_->device())),
+      model_(on_device(
+          make_model(config, static_cast<int64_t>(training_set_->classes().size()), training_set_->facts().channels),
+          group_->device())),
       sgd_(parameter_groups(*model_, {.norms = config.decay_norms, .biases = config.decay_biases}),
            {.momentum = config.momentum, .weight_decay = config.weight_decay}),
       step_(model_, step_options()),
@@ -151,6 +152,7 @@ Trainer::Trainer(const RunFolder& folder, const TrainConfig& config, const Train
   state_.samples = plan_.samples;
   state_.batch_global = config.batch_global();
   state_.classes = training_set_->classes();
+  state_.facts = training_set_->facts();
   check_image_size();
   load_start();
   start_alike();
@@ -174,7 +176,7 @@ void Trainer::join_statistics() {
 }
 
 void Trainer::check_image_size() const {
-  const int64_t size = evaluation_pipeline(config_, *data_.kind).size;
+  const int64_t size = evaluation_pipeline(config_, training_set_->facts()).size;
   if (size >= model_->smallest_input()) return;
   throw Error("train",
               fmt::format("image_size must be at least {} for {} but is {}; give --image-size or another model",
@@ -324,7 +326,7 @@ void Trainer::log_training() {
 
 void Trainer::validate() {
   if (average_) average_->swap();
-  const auto result = evaluate(*model_, validation_set_, evaluation_pipeline(config_, *data_.kind),
+  const auto result = evaluate(*model_, validation_set_, evaluation_pipeline(config_, training_set_->facts()),
                                {.images_at_once = images_to_evaluate_at_once(config_, group_->world()),
                                 .workers = config_.workers,
                                 .channels_last = channels_last_,
@@ -422,7 +424,7 @@ Outcome Trainer::loop(const std::atomic<bool>& stop) {
     records_.emplace(folder_, plan_.first_step, config_.seed);
     events_.planned(plan_);
   }
-  data::Loader loader(training_set_, training_pipeline(config_, *data_.kind), order_,
+  data::Loader loader(training_set_, training_pipeline(config_, training_set_->facts()), order_,
                       {.workers = config_.workers,
                        .first_batch = state_.step,
                        .channels_last = channels_last_,

@@ -144,5 +144,29 @@ TEST_F(IdxSet, SaysWhichFileIsMissingOrDoesNotFit) {
   EXPECT_NE(complaint_of_open().find("does not exist"), std::string::npos);
 }
 
+// The whole of Fashion-MNIST is prepared as the built-in part; other sets of the same files' names are not.
+TEST(Idx, FashionMnistIsKnownByItsLabels) {
+  const auto folder = fs::temp_directory_path() / ("frn fashion " + std::to_string(getpid()));
+  fs::create_directories(folder);
+  const auto mini = parse_data_name("fashion-mini");
+  for (const auto split : {Split::kTrain, Split::kValidation}) {
+    const auto built_in = open_dataset(mini, split);
+    const auto part = folder / (split == Split::kTrain ? "train" : "t10k");
+    for (const int64_t shift : {0, 1}) {
+      std::string labels;
+      for (int64_t i = 0; i < 600; ++i) labels += static_cast<char>((built_in->label(i) + shift) % 10);
+      std::ofstream(part.string() + "-labels-idx1-ubyte", std::ios::binary) << header({600}) << labels;
+      std::ofstream(part.string() + "-images-idx3-ubyte", std::ios::binary)
+          << header({600, 2, 3}) << std::string(600 * 6, 'x');
+      const auto set = open_dataset(parse_data_name("idx:" + folder.string()), split);
+      EXPECT_EQ(set->facts().mean == built_in->facts().mean, shift == 0);
+      EXPECT_EQ(set->facts().augmentation == built_in->facts().augmentation, shift == 0);
+      EXPECT_EQ(set->facts().image_size, 3);
+      EXPECT_EQ(set->facts().channels, 1);
+    }
+  }
+  fs::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace frn::data

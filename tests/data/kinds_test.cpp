@@ -27,6 +27,16 @@ TEST(Kinds, NamesAreTakenApartAndChecked) {
   EXPECT_NE(complaint("").find("must be one of fashion-mini"), std::string::npos);
 }
 
+TEST(Kinds, ANoiseSetIsWhatItsNameSays) {
+  const auto set = open_dataset(parse_data_name("random:28x1x10"), Split::kTrain);
+  EXPECT_EQ(set->facts().channels, 1);
+  EXPECT_EQ(set->facts().image_size, 28);
+  EXPECT_EQ(set->classes().size(), 10U);
+  const auto usual = open_dataset(parse_data_name("random"), Split::kTrain);
+  EXPECT_EQ(usual->facts().channels, 3);
+  EXPECT_EQ(usual->facts().image_size, 224);
+}
+
 TEST(FashionMini, HoldsWhatItsReadmeSays) {
   for (const auto& [split, per_class] : {std::pair{Split::kTrain, 500}, {Split::kValidation, 100}}) {
     const auto set = open_dataset(parse_data_name("fashion-mini"), split);

@@ -306,6 +306,21 @@ TEST_F(TrainerTest, EpsComesWithConvertedWeightsAndShowsInTheSettings) {
   EXPECT_EQ(norm("bn+relu", file), "bn+relu");
 }
 
+TEST_F(TrainerTest, TheNetworkFitsTheSetNotItsKind) {
+  auto config = tiny();
+  config.data = "random:9x1x7";
+  config.image_size = 0;
+  config.steps = 1;
+  run("a", config);
+  const auto trained = open_trained({folder_ / "a"});
+  EXPECT_EQ(trained.facts.channels, 1);
+  EXPECT_EQ(trained.facts.image_size, 9);
+  EXPECT_EQ(evaluation_pipeline(trained.config, trained.facts).size, 9);
+  for (const auto& [name, tensor] : read_weights(folder_ / "a" / "checkpoints" / "step-1" / "model.safetensors")) {
+    EXPECT_TRUE(name != "stem.conv.weight" || tensor.size(1) == 1);
+  }
+}
+
 TEST_F(TrainerTest, BfloatAutocastTrains) {
   auto config = tiny();
   config.autocast = "bfloat16";
@@ -318,7 +333,7 @@ TEST_F(TrainerTest, EvaluationCountsEverySampleOnceWhateverTheBatch) {
   const auto trained = open_trained({folder_ / "a"});
   const auto name = data::parse_data_name("fashion-mini");
   const auto set = data::open_dataset(name, data::Split::kValidation);
-  const auto pipeline = evaluation_pipeline(trained.config, *name.kind);
+  const auto pipeline = evaluation_pipeline(trained.config, trained.facts);
   const auto one = evaluate(*trained.model, set, pipeline, {.images_at_once = 1000});
   const auto other = evaluate(*trained.model, set, pipeline, {.images_at_once = 77, .workers = 0});
   EXPECT_EQ(one.score.samples, 1000);
