@@ -167,7 +167,8 @@ TEST(Noise, ImagesFollowFromTheirIndex) {
   EXPECT_EQ(set->open(3)->read({0, 0, 20, 20}, {20, 20}).pixels, whole.pixels);
   EXPECT_NE(set->open(4)->read({0, 0, 20, 20}, {20, 20}).pixels, whole.pixels);
   const auto part = set->open(3)->read({5, 3, 2, 10}, {1, 1});
-  EXPECT_TRUE(std::equal(part.pixels.begin(), part.pixels.begin() + 10, whole.pixels.begin() + 5 * 20 + 3));
+  constexpr ptrdiff_t kPlace = 5 * 20 + 3;
+  EXPECT_TRUE(std::equal(part.pixels.begin(), part.pixels.begin() + 10, whole.pixels.begin() + kPlace));
   EXPECT_EQ(set->classes().size(), 7U);
   EXPECT_EQ(set->label(9), 2);
   EXPECT_EQ(open_dataset(parse_data_name("random"), Split::kTrain)->open(0)->size(), (Size{224, 224}));
