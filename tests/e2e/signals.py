@@ -166,8 +166,8 @@ def a_terminal_that_closes_ends_in_a_checkpoint(work):
 
 def a_second_ctrl_c_ends_at_once(work):
     # Steps of many seconds: the run must not come to the end of one.
-    slow = [FRN, "train", "--model", "resnetv2-20", "--image-size", "96", "--batch-per-device", "512", "--devices", "2"]
-    slow += ["--threads", "1", "--steps", "1000", "--workers", "0"]
+    slow = [FRN, "train", "--model", "resnetv2-20", "--image-size", "64", "--batch-per-device", "8", "--devices", "512"]
+    slow += ["--images-at-once", "8", "--threads", "1", "--steps", "1000", "--workers", "0"]
     for name, extra in (("one", []), ("two", ["--processes", "2"])):
         folder = work / f"at once {name}"
         terminal = Terminal([*slow, "--out", str(folder), *extra])
