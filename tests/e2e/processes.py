@@ -178,7 +178,9 @@ def a_rank_that_hangs_is_named(work):
 
 def torchrun_restarts_from_the_checkpoint(work):
     folder = work / "torchrun"
-    command = [TORCHRUN, "--nproc-per-node", "3", "--max-restarts", "1", "--no-python", FRN, "train", "--out", str(folder)]
+    # This machine's own name may lead nowhere.
+    command = [TORCHRUN, "--local-addr", "127.0.0.1", "--nproc-per-node", "3", "--max-restarts", "1", "--no-python"]
+    command += [FRN, "train", "--out", str(folder)]
     command += [*COMMON, "--batch-per-device", "2", "--steps", "400", "--checkpoint-every", "5", "--validate-every", "400"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
