@@ -2,6 +2,7 @@
 #include "frn/report/run_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "frn/report/curves.h"

@@ -1,6 +1,8 @@
 // Settings go to TOML and come back; what cannot be is one sentence.
 #include "frn/train/config.h"
 
+#include <cmath>
+
 #include "tests/core/files.h"
 
 namespace frn::train {

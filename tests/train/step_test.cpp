@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "frn/nn/batch_norm.h"
