@@ -128,11 +128,12 @@ TEST(ColourChange, ContrastIsTheDistanceFromTheChannelsMean) {
 }
 
 TEST(InceptionPipeline, IsAFunctionOfImageAndKey) {
+  constexpr size_t kPlane = size_t{29} * 29;
   const MemorySource source(numbered_image(5, {60, 47}, 3));
   for (const bool colour : {false, true}) {
     const Pipeline pipeline{.augmentation = Augmentation::kInception, .colour = colour, .size = 29};
     const auto run = [&](uint64_t key, PixelLayout layout) {
-      std::vector<float> out(3 * 29 * 29);
+      std::vector<float> out(3 * kPlane);
       pipeline.run(source, RandomKey(key), out, layout);
       return out;
     };
@@ -140,9 +141,9 @@ TEST(InceptionPipeline, IsAFunctionOfImageAndKey) {
     EXPECT_EQ(planes, run(1, PixelLayout::kPlanes));
     EXPECT_NE(planes, run(2, PixelLayout::kPlanes));
     const auto interleaved = run(1, PixelLayout::kInterleaved);
-    for (size_t i = 0; i < 29 * 29; ++i) {
+    for (size_t i = 0; i < kPlane; ++i) {
       for (size_t channel = 0; channel < 3; ++channel) {
-        ASSERT_EQ(planes[channel * 29 * 29 + i], interleaved[3 * i + channel]);
+        ASSERT_EQ(planes[channel * kPlane + i], interleaved[3 * i + channel]);
       }
     }
   }
