@@ -8,12 +8,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folders that are missing on the way to this one, made.
+// The folders that were missing on the way to this one, made; the innermost first.
 std::vector<fs::path> make_folders(const fs::path& path) {
   std::vector<fs::path> made;
   std::error_code error;
   for (auto folder = fs::absolute(path); !folder.empty() && !fs::exists(folder, error); folder = folder.parent_path()) {
-    if (folder.has_filename()) made.insert(made.begin(), folder);
+    if (folder.has_filename()) made.push_back(folder);
   }
   fs::create_directories(path, error);
   if (error) throw Error("train", "cannot make the folder " + path.string() + ": " + error.message());
@@ -22,7 +22,7 @@ std::vector<fs::path> make_folders(const fs::path& path) {
 
 void remove_empty(const std::vector<fs::path>& folders) {
   std::error_code error;
-  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) fs::remove(*folder, error);
+  for (const auto& folder : folders) fs::remove(folder, error);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class RunHold {
 
  private:
   RunFolder folder_;
-  std::vector<std::filesystem::path> made_;  // folders, the outermost first
+  std::vector<std::filesystem::path> made_;  // folders, the innermost first
   std::optional<FolderLock> lock_;
   bool fresh_ = false;
 };
