@@ -157,7 +157,7 @@ TEST(Idx, FashionMnistIsKnownByItsLabels) {
       for (int64_t i = 0; i < 600; ++i) labels += static_cast<char>((built_in->label(i) + shift) % 10);
       std::ofstream(part.string() + "-labels-idx1-ubyte", std::ios::binary) << header({600}) << labels;
       std::ofstream(part.string() + "-images-idx3-ubyte", std::ios::binary)
-          << header({600, 2, 3}) << std::string(600 * 6, 'x');
+          << header({600, 2, 3}) << std::string(size_t{600} * 6, 'x');
       const auto set = open_dataset(parse_data_name("idx:" + folder.string()), split);
       EXPECT_EQ(set->facts().mean == built_in->facts().mean, shift == 0);
       EXPECT_EQ(set->facts().augmentation == built_in->facts().augmentation, shift == 0);

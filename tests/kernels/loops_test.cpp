@@ -54,7 +54,8 @@ void check(const Call& call, const Implementation& implementation) {
   // longest chain, the reference's over a map and then over a group's channels, adds a unit per term.
   double units = 8;
   if (std::is_same_v<T, double>) {
-    units += static_cast<double>(call.shape.positions + call.shape.channels / call.groups);
+    const int64_t channels_of_a_group = call.shape.channels / call.groups;
+    units += static_cast<double>(call.shape.positions + channels_of_a_group);
   }
   // Each product may also round to the grid of denormals; rstd^3, at most, multiplies a sum of them (in deps).
   const double smallest = std::is_same_v<T, double> ? 0x1p-1074 : 0x1p-149;
