@@ -20,8 +20,8 @@ struct LaunchOptions {
 
 // Starts this program so many times with its own arguments, as ranks that find each other. The first request to stop is
 // forwarded, a second one kills the ranks; they get SIGTERM when this process is killed. When one of them dies the
-// others are ended, and one sentence on stderr says which. Gives the exit code: 0 when all
-// ended so, else that of the first that did not.
+// others are ended, and one sentence on stderr says which. Gives the exit code: 0 when all ended so, else that of the
+// first that did not.
 int launch_processes(int64_t count, const LaunchOptions& options = {});
 
 }  // namespace frn::cli

@@ -7,26 +7,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <thread>
 
 #include "frn/core/error.h"
+#include "frn/core/host_name.h"
 #include "frn/core/whole_file.h"
 
 namespace frn {
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(100);
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "";
-  return name.data();
-}
 
 }  // namespace
 
@@ -63,24 +56,29 @@ bool FolderLock::take() {
   }
   // For the sentence that somebody else reads; the lock does not depend on it.
   const auto text = std::to_string(getpid()) + " on " + host_name() + "\n";
-  if (ftruncate(descriptor_, 0) == 0) [[maybe_unused]]
-    const auto written = pwrite(descriptor_, text.data(), text.size(), 0);
+  [[maybe_unused]] const bool told = ftruncate(descriptor_, 0) == 0 && write(descriptor_, text.data(), text.size()) > 0;
   return true;
 }
 
 // Some network file systems refuse flock. A socket's name in the abstract space belongs to one process of the machine
-// and ends with it; the folder is known by its device and number, whatever path leads there.
+// and ends with it; the lock's file is known by its device and number, whatever path leads there.
 bool FolderLock::take_name(int refusal) {
   struct stat status {};
-  if (stat(folder_.c_str(), &status) != 0) return false;
-  const auto name = "frn-folder-" + std::to_string(status.st_dev) + "-" + std::to_string(status.st_ino) + "-" +
-                    std::string(options_.file);
+  if (fstat(descriptor_, &status) != 0) return false;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;  // the first byte of sun_path stays 0: abstract
-  std::memcpy(address.sun_path + 1, name.data(), std::min(name.size(), sizeof(address.sun_path) - 1));
+  const auto name = ("frn-lock-" + std::to_string(status.st_dev) + "-" + std::to_string(status.st_ino))
+                        .substr(0, sizeof(address.sun_path) - 1);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
   name_ = socket(AF_UNIX, SOCK_STREAM | (options_.for_children ? 0 : SOCK_CLOEXEC), 0);
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (name_ < 0 || bind(name_, reinterpret_cast<sockaddr*>(&address), length) != 0) return false;
+  if (name_ < 0 || bind(name_, reinterpret_cast<sockaddr*>(&address), length) != 0) {
+    if (errno == EADDRINUSE) return false;
+    // Nobody is known to be there, and nobody would be noticed: better than refusing to work.
+    weakness_ = "the file system of " + folder_.string() + " refuses locks (" + std::strerror(refusal) +
+                "), and this machine a name instead: a second process in this folder is not noticed";
+    return true;
+  }
   weakness_ = "the file system of " + folder_.string() + " refuses locks (" + std::strerror(refusal) +
               "): a second process in this folder is noticed on this machine alone";
   return true;

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "frn/core/error.h"
+#include "frn/core/host_name.h"
 
 namespace frn::tensorboard {
 namespace {
@@ -104,12 +105,6 @@ int64_t time_for_name(const std::filesystem::path& folder) {
     time = std::max(time, time_in(entry.path().filename().string()) + 1);
   }
   return time;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
 }
 
 std::filesystem::path new_path(const std::filesystem::path& folder) {

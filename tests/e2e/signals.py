@@ -249,6 +249,10 @@ def one_trainer_per_folder(work):
         again = run(resume(folder, "--max-steps", str(newest_step(folder) + 1)), env=environment)
         assert again.returncode == 0, again.stderr
         assert not (folder / "run.lock").exists()
+    # Where nothing can be held, a run goes on and says so; nobody is accused of being there.
+    environment = {**os.environ, "LD_PRELOAD": NO_FLOCK, "FRN_TEST_NO_NAMES": "1"}
+    alone = run(command(work / "nothing to hold", "--steps", "3"), env=environment)
+    assert alone.returncode == 0 and "is not noticed" in alone.stderr and "in use" not in alone.stderr, alone.stderr
     print("one trainer per folder", flush=True)
 
 
