@@ -23,7 +23,6 @@ constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kPartial = ".partial-";  // hidden, and never taken for a checkpoint
 constexpr std::string_view kMomentum = "momentum.";
 constexpr std::string_view kAverage = "ema.";
-constexpr int kLooks = 5;
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kTrainerFile = "trainer.safetensors";
 constexpr const char* kStateFile = "state.json";
@@ -254,22 +253,22 @@ Checkpoint CheckpointFolder::read(const fs::path& path) {
 }
 
 std::optional<CheckpointFolder::Found> CheckpointFolder::newest() {
-  auto all = steps();
   std::vector<std::string> damaged;
-  for (int times = 0; !all.empty(); all.pop_back()) {
-    const auto path = path_of(all.back());
-    try {
-      auto checkpoint = read(path);
-      whole_.insert(all.back());
-      return Found{std::move(checkpoint), path, std::move(damaged)};
-    } catch (const Error& error) {
-      whole_.erase(all.back());
-      if (fs::exists(path)) {
+  // A trainer at work may replace one by a newer one while it is read: then the list is another.
+  for (bool moved = true, first = true; moved; first = false) {
+    moved = false;
+    damaged.clear();
+    auto all = steps();
+    for (; !all.empty() && !moved; all.pop_back()) {
+      const auto path = path_of(all.back());
+      try {
+        auto checkpoint = read(path);
+        whole_.insert(all.back());
+        return Found{std::move(checkpoint), path, std::move(damaged)};
+      } catch (const Error& error) {
+        whole_.erase(all.back());
+        moved = !fs::exists(path) && first;
         damaged.emplace_back(error.what());
-      } else if (++times < kLooks) {  // a trainer at work replaced it by a newer one
-        all = steps();
-        all.push_back(0);  // taken off again
-        damaged.clear();
       }
     }
   }

@@ -14,8 +14,8 @@ inline constexpr std::string_view kRunLock = "run.lock";
 
 class RunHold {
  public:
-  // Makes the folder when it is missing. Throws frn::Error when another process holds it, or when it holds neither a
-  // run nor nothing.
+  // Makes the folder when it is missing. Throws frn::Error when another process holds it, or when something that
+  // is not a run is in it.
   explicit RunHold(const RunFolder& folder);
   ~RunHold();  // folders that it made go again when they are empty
   RunHold(const RunHold&) = delete;
