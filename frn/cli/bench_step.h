@@ -1,4 +1,4 @@
-// What `bench train` measures: one training step of a network on random images.
+// What `bench train` measures: one training step of a network on random images, as `frn train` makes it.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,6 @@
 #include <vector>
 
 #include "frn/dist/group.h"
-
-namespace frn {
-class Model;  // its header has all of torch::nn
-}
 
 namespace frn::cli {
 
@@ -23,21 +19,22 @@ struct StepOptions {
   int64_t classes = 1000;
 };
 
-// A network with its optimiser's memory, which trains on the same random batch again and again.
+// A network that trains on the same random batch again and again, by the trainer's own step and optimiser.
 class BenchStep {
  public:
   explicit BenchStep(const StepOptions& options);
+  ~BenchStep();
+  BenchStep(BenchStep&&) noexcept;
+  BenchStep& operator=(BenchStep&&) noexcept;
 
   // Without a reducer the gradients are this process's. Gives the seconds of backward after the last gradient was
   // there.
   double run(dist::Reducer* reducer = nullptr);
-  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const std::vector<at::Tensor>& parameters() const;
 
  private:
-  std::shared_ptr<Model> model_;
-  at::Tensor x_, target_;
-  std::vector<at::Tensor> parameters_, momentum_;
-  std::shared_ptr<std::chrono::steady_clock::time_point> last_gradient_;
+  class Impl;  // its headers have all of torch::nn
+  std::unique_ptr<Impl> impl_;
 };
 
 struct StepSeconds {

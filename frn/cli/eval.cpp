@@ -1,4 +1,4 @@
-// frn eval: Precision@1 and Recall@5 of a run's network on a set.
+// frn eval: how a run's network does on a set, by the metrics of its task.
 #include <fmt/format.h>
 
 #include <map>
@@ -19,15 +19,17 @@ struct Options {
   std::string run;
   std::string data;
   std::string split = "validation";
-  std::string weights = "best";
+  std::string weights = "auto";
   int64_t images_at_once = 0;
   int64_t workers = 1;
   int threads = default_threads();
   bool as_json = false;
 };
 
-const std::map<std::string, train::Weights> kWeights{
-    {"best", train::Weights::kBest}, {"plain", train::Weights::kPlain}, {"averaged", train::Weights::kAveraged}};
+const std::map<std::string, train::Weights> kWeights{{"auto", train::Weights::kAuto},
+                                                     {"best", train::Weights::kAuto},
+                                                     {"plain", train::Weights::kPlain},
+                                                     {"averaged", train::Weights::kAveraged}};
 
 void check_classes(const train::TrainedModel& trained, const data::Dataset& dataset, const std::string& name) {
   if (trained.classes == dataset.classes()) return;
@@ -51,12 +53,12 @@ void run(const Options& options) {
   std::optional<Progress> progress;
   if (!options.as_json) progress.emplace("image", 0, dataset->size());
   const auto result =
-      train::evaluate(*trained.model, dataset, train::evaluation_pipeline(trained.config, trained.facts),
+      train::evaluate(trained.model, *trained.task, dataset, train::evaluation_pipeline(trained.config, trained.facts),
                       {.images_at_once = options.images_at_once > 0 ? options.images_at_once
                                                                     : train::images_to_evaluate_at_once(trained.config),
                        .workers = options.workers,
-                       .channels_last = trained.config.layout == "channels-last",
-                       .bfloat16 = trained.config.autocast == "bfloat16",
+                       .channels_last = trained.config.channels_last(),
+                       .bfloat16 = trained.config.bfloat16(),
                        .progress = [&](int64_t done) {
                          if (progress) progress->show(done, "");
                        }});
@@ -64,25 +66,25 @@ void run(const Options& options) {
   for (const auto& sample : result.broken) {
     fmt::print(stderr, "frn: cannot read {}: {} (it does not count)\n", sample.name, sample.reason);
   }
-  const Value out{{"checkpoint", trained.checkpoint.filename().string()},
-                  {"step", trained.step},
-                  {"weights", trained.averaged ? "averaged" : "plain"},
-                  {"data", text},
-                  {"split", options.split},
-                  {"samples", result.score.samples},
-                  {"unreadable", result.broken.size()},
-                  {"loss", result.loss},
-                  {"precision_at_1", result.score.precision_at_1()},
-                  {"recall_at_5", result.score.recall_at_5()}};
+  Value out{{"checkpoint", trained.checkpoint.filename().string()},
+            {"step", trained.step},
+            {"weights", trained.averaged ? "averaged" : "plain"},
+            {"data", text},
+            {"split", options.split},
+            {"samples", result.samples},
+            {"unreadable", result.broken.size()}};
+  for (const auto& [key, value] : result.values) out[key] = value;
   write_whole_file(folder.path / "eval.json", to_json(out, 2) + "\n", "eval");
   if (options.as_json) {
     print_json(out);
     return;
   }
-  fmt::print("{} {} of {} ({} weights of step {})\nP@1 {:.2f} %  R@5 {:.2f} %  loss {:.4f}\nwrote {}\n",
-             result.score.samples, options.split == "train" ? "training images" : "validation images", text,
-             trained.averaged ? "averaged" : "plain", trained.step, 100 * result.score.precision_at_1(),
-             100 * result.score.recall_at_5(), result.loss, (folder.path / "eval.json").string());
+  fmt::print("{} {} of {} ({} weights of step {})\n", result.samples,
+             options.split == "train" ? "training images" : "validation images", text,
+             trained.averaged ? "averaged" : "plain", trained.step);
+  const auto metrics = trained.task->metrics();
+  for (const auto& metric : metrics) fmt::print("{} {}  ", metric.title, shown(metric, result[metric.key]));
+  fmt::print("loss {:.4f}\nwrote {}\n", result["loss"], (folder.path / "eval.json").string());
 }
 
 }  // namespace
@@ -90,7 +92,7 @@ void run(const Options& options) {
 Command eval_command() {
   auto options = std::make_shared<Options>();
   return {.name = "eval",
-          .help = "Measure Precision@1 and Recall@5 of a trained network",
+          .help = "Measure a trained network: Precision@1 and Recall@5",
           .options = {{.name = "--run",
                        .to = &options->run,
                        .help = "Folder of the run, which frn train --out made",
@@ -107,8 +109,8 @@ Command eval_command() {
                        .choices = {"validation", "train"}},
                       {.name = "--weights",
                        .to = &options->weights,
-                       .help = "Weights of the checkpoint; best: the averaged ones if the run kept an average",
-                       .choices = {"best", "plain", "averaged"}},
+                       .help = "Weights of the checkpoint; auto: the averaged ones if the run kept an average",
+                       .choices = {"auto", "plain", "averaged", "best"}},
                       {.name = "--images-at-once",
                        .to = &options->images_at_once,
                        .help = "Images that pass through the network at a time",

@@ -1,11 +1,7 @@
 // frn predict: the classes of image files.
 #include <ATen/ops/empty.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/topk.h>
 #include <fmt/format.h>
 #include <torch/types.h>
-
-#include <algorithm>
 
 #include "frn/cli/commands.h"
 #include "frn/cli/exit.h"
@@ -14,7 +10,6 @@
 #include "frn/data/bytes.h"
 #include "frn/data/decode.h"
 #include "frn/train/run_folder.h"
-#include "frn/train/step.h"
 
 namespace frn::cli {
 namespace {
@@ -28,29 +23,12 @@ struct Options {
   bool as_json = false;
 };
 
-struct Guess {
-  std::string name;
-  double probability;
-};
-
-std::vector<Guess> guesses(const train::TrainedModel& trained, const at::Tensor& image, int64_t top) {
+// Of one image.
+train::Description describe(const train::TrainedModel& trained, const at::Tensor& image, int64_t most) {
   const torch::NoGradGuard no_grad;
-  const auto format =
-      trained.config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  const auto logits =
-      train::forward(*trained.model, image.contiguous(format), trained.config.autocast == "bfloat16").logits;
-  const auto count = std::min(top, static_cast<int64_t>(trained.classes.size()));
-  const auto [values, indices] = at::topk(at::softmax(logits.to(at::kFloat), 1)[0], count);
-  std::vector<Guess> out;
-  for (int64_t i = 0; i < count; ++i) {
-    out.push_back({trained.classes.at(static_cast<size_t>(indices[i].item<int64_t>())), values[i].item<double>()});
-  }
-  return out;
-}
-
-void print(const std::string& path, const std::vector<Guess>& guesses) {
-  fmt::print("{}\n", path);
-  for (const auto& guess : guesses) fmt::print("  {:6.2f} %  {}\n", 100 * guess.probability, guess.name);
+  const auto format = trained.config.channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const train::Network network(trained.model);
+  return trained.task->describe(network.forward(image.contiguous(format), trained.config.bfloat16()), 0, most);
 }
 
 void run(const Options& options) {
@@ -70,11 +48,10 @@ void run(const Options& options) {
       ++failures;
       continue;
     }
-    const auto found = guesses(trained, image, options.top);
-    if (!options.as_json) print(path, found);
-    Value entry{{"image", path}, {"classes", Value::empty_list()}};
-    for (const auto& guess : found)
-      entry["classes"].push_back({{"name", guess.name}, {"probability", guess.probability}});
+    const auto found = describe(trained, image, options.top);
+    if (!options.as_json) fmt::print("{}\n{}", path, found.text);
+    Value entry{{"image", path}};
+    for (const auto& [key, value] : found.entries.as_table()) entry[key] = value;
     list.push_back(std::move(entry));
   }
   if (options.as_json) print_json(list);

@@ -38,21 +38,22 @@ MeasuredStep measure_step(const PlannedCell& cell) {
   const int64_t images = images_to_measure(cell);
   const auto model = train::make_model(config, cell.classes, cell.channels);
   model->train();
-  const auto format = config.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const auto format = config.channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const auto x = at::randn({images, cell.channels, cell.image_size, cell.image_size}).contiguous(format);
   const auto labels = at::randint(cell.classes, {images}, at::kLong);
-  train::Step step(model, {.batch_per_device = images, .devices = 1});
-  step.run(x, labels);  // warms the allocator and makes the gradients
+  train::Step step(model, train::make_task(config, *model, {}), {.batch_per_device = images, .devices = 1});
+  const auto batch = data::make_batch(x, labels);
+  step.run(batch);  // warms the allocator and makes the gradients
   MeasuredStep out{0, 0, cell.multiply_adds};
   {
     const TensorBytes bytes;
-    step.run(x, labels);
+    step.run(batch);
     out.bytes_per_image = static_cast<double>(bytes.peak()) / static_cast<double>(images);
   }
-  const double once = seconds_of([&] { step.run(x, labels); });
+  const double once = seconds_of([&] { step.run(batch); });
   const int more = once > 1 ? 0 : 4;
   double best = once;
-  for (int i = 0; i < more; ++i) best = std::min(best, seconds_of([&] { step.run(x, labels); }));
+  for (int i = 0; i < more; ++i) best = std::min(best, seconds_of([&] { step.run(batch); }));
   out.seconds_per_image = best / static_cast<double>(images);
   return out;
 }

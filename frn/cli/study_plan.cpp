@@ -52,7 +52,7 @@ PlannedCell plan(const report::StudyCell& cell) {
   const auto facts = facts_of(out.config.data);
   out.classes = facts.classes;
   out.channels = facts.channels;
-  out.image_size = out.config.image_size > 0 ? out.config.image_size : facts.image_size;
+  out.image_size = out.config.image_size.value_or(facts.image_size);
   const int64_t batches = std::max<int64_t>(1, facts.samples / out.config.batch_global());
   out.steps = train::schedule_of(out.config, batches).steps;
   std::tie(out.parameters, out.multiply_adds) = costs_of(out);

@@ -21,7 +21,7 @@ bool sees_single_images(const train::TrainConfig& config) {
 // is cut to a multiple of the devices depends on them.
 std::string training_of(const StudyCell& cell) {
   auto config = config_of(cell);
-  if (sees_single_images(config) && config.last_batch == "drop") {
+  if (sees_single_images(config) && config.last_batch == train::LastBatch::kDrop) {
     config.images_at_once = images_at_once(config);
     config.batch_per_device *= config.devices;
     config.devices = 1;

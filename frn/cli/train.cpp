@@ -1,5 +1,6 @@
-// frn train: a network from data, resumable at any moment. The path: data -> models -> losses -> train/step ->
-// train/checkpoint -> metrics; frn report draws what it leaves.
+// frn train: a network from data, resumable at any moment. The path: data -> models -> task (losses, score) ->
+// train/step
+// -> train/checkpoint; frn report draws what it leaves.
 #include <fmt/format.h>
 
 #include <csignal>
@@ -30,6 +31,12 @@ using train::TrainConfig;
 constexpr const char* kStopping =
     "\nfrn: stopping after this step with a checkpoint; once more to stop at once, without one\n";
 
+constexpr size_t kMostMetrics = 4;  // on a line of progress
+
+const char* schedule_name(train::Decay decay) {
+  return decay == train::Decay::kCosine ? "cosine" : decay == train::Decay::kStep ? "step" : "constant";
+}
+
 struct Options {
   TrainOptions settings;
   std::string out;
@@ -45,14 +52,17 @@ class Display {
   train::TrainerEvents events() {
     return {.planned = [this](const train::RunPlan& plan) { planned(plan); },
             .stepped = [this](int64_t step) { progress_->show(step, state_); },
-            .trained = [this](const train::TrainRow& row) { trained(row); },
-            .validated = [this](const train::ValidationRow& row) { validated(row); },
+            .trained = [this](const TrainRow& row) { trained(row); },
+            .validated = [this](const ValidationRow& row) { validated(row); },
             .warned = [this](const std::string& sentence) { warned(sentence); }};
   }
+  const std::vector<Metric>& metrics() const { return metrics_; }
 
  private:
   void planned(const train::RunPlan& plan) {
     steps_ = plan.steps;
+    metrics_ = plan.metrics;
+    training_metrics_ = plan.training_metrics;
     say(fmt::format("{}, {}: {:.2f} M parameters; {}: {} training, {} validation images, {} classes\n", config_.model,
                     config_.norm, static_cast<double>(plan.parameters) / 1e6, config_.data, plan.samples,
                     plan.validation_samples, plan.classes));
@@ -61,25 +71,32 @@ class Display {
         config_.batch_per_device, config_.devices, config_.devices == 1 ? "" : "s",
         config_.accumulate > 1 ? fmt::format(" x {} accumulated", config_.accumulate) : "", config_.batch_global(),
         plan.steps, static_cast<double>(plan.steps) / static_cast<double>(plan.batches_per_epoch),
-        plan.schedule.lr_peak, config_.schedule));
+        plan.schedule.lr_peak, schedule_name(config_.schedule)));
     if (plan.first_step > 0) say(fmt::format("going on after step {}\n", plan.first_step));
     progress_.emplace("step", plan.first_step, plan.steps);
   }
 
-  void trained(const train::TrainRow& row) {
-    last_ = row;
-    state_ = fmt::format("loss {:.3f}  P@1 {:.1f} %  {:.0f} images/s", row.loss, 100 * row.precision_at_1,
-                         row.images_per_second);
+  // "loss 0.453  P@1 84.0 %", in widths that stay the same from line to line.
+  static std::string values_text(const NamedValues& values, const std::vector<Metric>& metrics, size_t most) {
+    auto out = fmt::format("loss {:.3f}", value_of(values, "loss"));
+    for (size_t i = 0; i < metrics.size() && i < most; ++i) {
+      if (metrics[i].key == "loss") continue;
+      out += fmt::format("  {} {:>7}", metrics[i].title, shown(metrics[i], value_of(values, metrics[i].key)));
+    }
+    return out;
   }
 
-  void validated(const train::ValidationRow& row) {
-    progress_->line(
-        fmt::format("epoch {:5.1f}  step {:>{}}  loss {:.3f}  P@1 {:5.1f} %  {:6.0f} images/s | validation: loss "
-                    "{:.3f}  P@1 {:5.2f} %  "
-                    "R@5 {:5.2f} %  {} left",
-                    row.epoch, row.step, std::to_string(steps_).size(), last_.loss, 100 * last_.precision_at_1,
-                    last_.images_per_second, row.loss, 100 * row.precision_at_1, 100 * row.recall_at_5,
-                    clock_text(progress_->seconds_left(row.step))));
+  void trained(const TrainRow& row) {
+    training_ = values_text(row.values, training_metrics_, 1);
+    speed_ = row.images_per_second;
+    state_ = fmt::format("{}  {:.0f} images/s", training_, speed_);
+  }
+
+  void validated(const ValidationRow& row) {
+    progress_->line(fmt::format("epoch {:5.1f}  step {:>{}}  {}  {:6.0f} images/s | validation: {}  {} left", row.epoch,
+                                row.step, std::to_string(steps_).size(), training_, speed_,
+                                values_text(row.values, metrics_, kMostMetrics),
+                                clock_text(progress_->seconds_left(row.step))));
   }
 
   void warned(const std::string& sentence) {
@@ -92,26 +109,34 @@ class Display {
 
   const TrainConfig& config_;
   std::optional<Progress> progress_;
-  train::TrainRow last_;
+  std::vector<Metric> metrics_, training_metrics_;
+  std::string training_;  // what the last line of training said
+  double speed_ = 0;
   int64_t steps_ = 0;
   std::string state_;
 };
 
-void print_end(const RunFolder& folder, const Outcome& outcome) {
-  const auto row = [](const char* name, const train::ValidationRow& v) {
-    fmt::print("{:<16}{:>10}{:>9.2f} %{:>9.2f} %{:>10.4f}\n", name, v.step, 100 * v.precision_at_1, 100 * v.recall_at_5,
-               v.loss);
-  };
-  if (outcome.validation) {
-    fmt::print("\n{:<16}{:>10}{:>11}{:>11}{:>10}\n", "", "step", "P@1", "R@5", "loss");
-    row("validation", *outcome.validation);
-    if (outcome.best && outcome.best->step != outcome.validation->step) row("best", *outcome.best);
-    if (outcome.train) {
-      const auto& t = *outcome.train;
-      fmt::print("{:<16}{:>10}{:>9.2f} %{:>9.2f} %{:>10.4f}  (the last {} images)\n", "training", t.step,
-                 100 * t.precision_at_1, 100 * t.recall_at_5, t.loss, t.samples);
+// A row for the last validation, the best one and training, a column for each metric and the loss.
+void print_results(const Outcome& outcome, const std::vector<Metric>& metrics) {
+  const auto row = [&](const char* name, const auto& values, const std::string& remark = "") {
+    fmt::print("{:<16}{:>10}", name, values.step);
+    for (const auto& metric : metrics) {
+      if (metric.key != "loss") fmt::print("{:>11}", shown(metric, values[metric.key]));
     }
+    fmt::print("{:>10.4f}{}\n", values["loss"], remark);
+  };
+  fmt::print("\n{:<16}{:>10}", "", "step");
+  for (const auto& metric : metrics) {
+    if (metric.key != "loss") fmt::print("{:>11}", metric.title);
   }
+  fmt::print("{:>10}\n", "loss");
+  row("validation", *outcome.validation);
+  if (outcome.best && outcome.best->step != outcome.validation->step) row("best", *outcome.best);
+  if (outcome.train) row("training", *outcome.train, fmt::format("  (the last {} images)", outcome.train->samples));
+}
+
+void print_end(const RunFolder& folder, const Outcome& outcome, const std::vector<Metric>& metrics) {
+  if (outcome.validation) print_results(outcome, metrics);
   fmt::print("\n{} after {} of training; the run is in {}\n", train::status_name(outcome.status),
              clock_text(outcome.seconds), folder.path.string());
 }
@@ -153,7 +178,7 @@ void run(const Options& options, const Given& given) {
     const auto text = group->broadcast_text(train::to_toml(config));
     if (!group->is_first()) train::read_toml_text(config, text, "rank 0's settings");
   }
-  group->set_device(dist::choose_device(config.device, place));
+  group->set_device(dist::choose_device(config.device == train::DeviceKind::kCuda ? "cuda" : "cpu", place));
   // Without the option the processor's threads are shared by the processes of this machine.
   if (config.threads > 0) set_threads(static_cast<int>(config.threads));
   // Ranks leave it to who started them to end them at once.
@@ -166,7 +191,7 @@ void run(const Options& options, const Given& given) {
     fmt::print(stderr, "frn: [train] {}\n", outcome.message);
     throw Exit{kExitDiverged};
   }
-  print_end(folder, outcome);
+  print_end(folder, outcome, display.metrics());
   if (outcome.status == Status::kInterrupted) {
     fmt::print("frn train --resume --out {}{} goes on after step {}\n", shell_word(folder.path.string()),
                started_by_launcher(), outcome.step);

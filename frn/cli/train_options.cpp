@@ -23,25 +23,21 @@ std::string capitalised(std::string_view text) {
   return out;
 }
 
-Option option_of(const train::Setting& setting) {
-  const bool is_list = std::holds_alternative<std::vector<double>*>(setting.value);
+Option option_of(const train::Setting& setting, Destination to) {
   return {.name = option_name(setting.key),
-          .to = std::visit([](auto* value) { return Destination(value); }, setting.value),
+          .to = to,
           .help = capitalised(setting.help),
           .value = std::string(setting.placeholder),
           .group = std::string(setting.group),
           .default_text = std::string(setting.default_text),
           .choices = {setting.choices.begin(), setting.choices.end()},
-          .separator = is_list ? ',' : '\0'};
+          .separator = std::holds_alternative<std::vector<double>*>(to) ? ',' : '\0'};
 }
 
-void copy_value(const train::Setting& from, const train::Setting& to) {
-  std::visit([&](auto* source) { *std::get<decltype(source)>(to.value) = *source; }, from.value);
-}
-
-bool same_value(const train::Setting& a, const train::Setting& b) {
-  return std::visit([&](auto* value) { return *value == *std::get<decltype(value)>(b.value); }, a.value);
-}
+struct ToValue {
+  Value operator()(const std::vector<double>& values) const { return Value::list_of(values); }
+  Value operator()(const auto& value) const { return value; }
+};
 
 void refuse_idle(const train::TrainConfig& config, const Given& given) {
   for (const auto& idle : train::idle_settings(config)) {
@@ -56,8 +52,22 @@ void refuse_idle(const train::TrainConfig& config, const Given& given) {
 }  // namespace
 
 std::vector<Option> TrainOptions::options() {
+  const auto buffer_of = [](const Value& value) -> Buffer {
+    if (value.flag() != nullptr) return value.as_flag();
+    if (value.whole() != nullptr) return value.as_whole();
+    if (value.text() != nullptr) return value.as_text();
+    if (value.list() == nullptr) return value.as_number();
+    std::vector<double> numbers;
+    for (const auto& element : value.as_list()) numbers.push_back(element.as_number());
+    return numbers;
+  };
   std::vector<Option> out;
-  for (const auto& setting : train::settings_of(parsed_)) out.push_back(option_of(setting));
+  train::TrainConfig standard;
+  buffers_.clear();
+  for (const auto& setting : train::settings_of(standard)) {
+    auto& buffer = buffers_.emplace_back(buffer_of(setting.get()));
+    out.push_back(option_of(setting, std::visit([](auto& value) { return Destination(&value); }, buffer)));
+  }
   out.push_back({.name = "--config",
                  .to = &file_,
                  .help =
@@ -79,10 +89,9 @@ std::string TrainOptions::free_on_resume() {
 
 void TrainOptions::apply(train::TrainConfig& config, const Given& given) const {
   if (!file_.empty()) train::read_toml(config, file_);
-  const auto from = train::settings_of(parsed_);
-  const auto to = train::settings_of(config);
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (given.contains(option_name(from[i].key))) copy_value(from[i], to[i]);
+  const auto settings = train::settings_of(config);
+  for (size_t i = 0; i < settings.size(); ++i) {
+    if (given.contains(option_name(settings[i].key))) settings[i].put(std::visit(ToValue{}, buffers_.at(i)));
   }
 }
 
@@ -108,7 +117,7 @@ train::TrainConfig TrainOptions::resolve_resumed(const train::TrainConfig& saved
   const auto before = train::settings_of(copy);
   const auto after = train::settings_of(wanted);
   for (size_t i = 0; i < before.size(); ++i) {
-    if (before[i].free_on_resume || same_value(before[i], after[i])) continue;
+    if (before[i].free_on_resume || before[i].get() == after[i].get()) continue;
     throw Error("train",
                 fmt::format("a resumed run keeps its {}, but another was given; leave {} out, or start another "
                             "run with --out",

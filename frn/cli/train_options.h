@@ -1,7 +1,9 @@
 // The settings of training as options: every one of train::settings_of as --its-key, and --config.
 #pragma once
 
+#include <deque>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "frn/cli/command.h"
@@ -32,7 +34,9 @@ class TrainOptions {
   // Reads --config, then copies what the command line gave.
   void apply(train::TrainConfig& config, const Given& given) const;
 
-  mutable train::TrainConfig parsed_;  // settings_of takes no constant
+  // Where an option's value goes until the settings are resolved: one for each, in their order.
+  using Buffer = std::variant<bool, int64_t, double, std::string, std::vector<double>>;
+  std::deque<Buffer> buffers_;
   std::string file_;
 };
 

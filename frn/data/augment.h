@@ -11,6 +11,9 @@
 
 namespace frn::data {
 
+// How images are changed in training.
+enum class Augmentation { kNone, kPadCropFlip, kInception };
+
 // 8% to 100% of the area, sides 3:4 to 4:3, anywhere. Ten tries; then the largest part in the middle with such sides.
 // As torchvision's RandomResizedCrop.
 Region draw_inception_crop(const Size& size, Random& random);

@@ -84,7 +84,7 @@ class Check {
 
   // Under the lock.
   void count(int64_t index) {
-    ++report_.per_class.at(static_cast<size_t>(dataset_.label(index)));
+    if (!report_.per_class.empty()) ++report_.per_class.at(static_cast<size_t>(dataset_.target(index).label));
     ++done_;
     if (progress_ && (done_ % step_ == 0 || done_ == report_.images)) progress_(done_, report_.images);
   }

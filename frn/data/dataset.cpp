@@ -57,8 +57,6 @@ std::vector<std::string_view> kind_names() {
 
 }  // namespace
 
-std::span<const KindRow> kind_table() { return kKinds; }
-
 DataName parse_data_name(std::string_view text) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);

@@ -1,31 +1,21 @@
-// A set of labelled images by index, and the table of kinds that `--data kind:path` names.
+// A set of samples by index, and the table of kinds that `--data kind:path` names.
 #pragma once
 
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "frn/data/image.h"
+#include "frn/core/random.h"
+#include "frn/data/augment.h"
+#include "frn/data/image_source.h"
+#include "frn/data/target.h"
 
 namespace frn::data {
-
-// One image before it is decoded, so that a reader takes no more of it than it needs.
-class ImageSource {
- public:
-  virtual ~ImageSource() = default;
-  // As a person sees it: after the rotation that EXIF asks for.
-  virtual Size size() const = 0;
-  // The region's pixels. A reader may give fewer, scaled down evenly by a power of 2, as long as both sides stay at
-  // least as large as `enough`. Throws frn::Error for a broken file.
-  virtual Image read(const Region& region, const Size& enough) const = 0;
-};
-
-// How images of a set are changed in training when nothing else is asked for.
-enum class Augmentation { kNone, kPadCropFlip, kInception };
 
 // What a network for a set and the preparation of its images follow from.
 struct SetFacts {
@@ -36,15 +26,30 @@ struct SetFacts {
   std::array<float, 3> deviation{1, 1, 1};
 };
 
+// A sample as the network takes it.
+struct Sample {
+  at::Tensor input;  // float32, of the same shape for all samples of a batch
+  Target target;
+};
+
+// A set of one's own is a class derived from this one. All functions but the constructor may be called from many
+// threads at once; frn::Error stands for a sample that cannot be read, which is then counted, named and passed over.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
-  virtual int64_t label(int64_t index) const = 0;
+  // In the coordinates of the image as open() gives it.
+  virtual Target target(int64_t index) const = 0;
   // What a message calls the sample: its path, or "test_batch.bin, image 17".
   virtual std::string name(int64_t index) const = 0;
-  // May be called from many threads. Throws frn::Error for a file that is not there or whose header is broken.
+  // The image, which a data::Pipeline then crops, scales and normalises. Throws frn::Error for a file that is not there
+  // or whose header is broken.
   virtual std::unique_ptr<ImageSource> open(int64_t index) const = 0;
+  // A set that prepares its samples itself (volumes, signals, changes of its own) gives them here, and open() is not
+  // called; random changes must follow from the key alone, so that a resumed run sees the same ones.
+  virtual std::optional<Sample> sample(int64_t /*index*/, RandomKey /*key*/) const { return std::nullopt; }
+
+  // Empty where samples have no classes.
   const std::vector<std::string>& classes() const { return classes_; }
   const SetFacts& facts() const { return facts_; }
 
@@ -64,8 +69,6 @@ struct KindRow {
   std::shared_ptr<const Dataset> (*open)(const std::filesystem::path& path, Split split, const SetFacts& usual);
   bool takes_text = false;  // instead of a path: what stands after the colon, if anything, is not a folder
 };
-
-std::span<const KindRow> kind_table();
 
 // "cifar10:DIR" taken apart and checked. Throws frn::Error for an unknown kind (with the nearest), for a path where
 // none belongs, and for none where one does.

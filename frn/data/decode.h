@@ -8,7 +8,7 @@
 #include <string>
 
 #include "frn/data/bytes.h"
-#include "frn/data/dataset.h"
+#include "frn/data/image_source.h"
 
 namespace frn::data {
 

@@ -32,7 +32,7 @@ class FolderSet : public Dataset {
   }
 
   int64_t size() const override { return static_cast<int64_t>(samples_.size()); }
-  int64_t label(int64_t index) const override { return samples_.at(static_cast<size_t>(index)).label; }
+  Target target(int64_t index) const override { return {.label = samples_.at(static_cast<size_t>(index)).label}; }
   std::string name(int64_t index) const override { return path(index).string(); }
   std::unique_ptr<ImageSource> open(int64_t index) const override {
     const auto file = path(index);

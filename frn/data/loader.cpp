@@ -1,6 +1,7 @@
 #include "frn/data/loader.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 #include <c10/util/ParallelGuard.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <utility>
 
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 
 namespace frn::data {
 namespace {
@@ -44,49 +46,98 @@ class Preparer {
   // `stop` is asked between samples.
   template <class Stop>
   void prepare(std::span<const SampleKey> samples, Prepared& result, const Stop& stop) const {
-    const int64_t size = pipeline_.size;
-    const auto format = options_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-    const auto count = static_cast<int64_t>(samples.size());
-    auto images =
-        at::empty({count, pipeline_.channels, size, size}, at::TensorOptions(at::kFloat).memory_format(format));
-    auto labels = at::empty({count}, at::kLong);
-    const auto values = static_cast<size_t>(pipeline_.channels * size * size);
-    auto* image = images.mutable_data_ptr<float>();
-    auto* label = labels.mutable_data_ptr<int64_t>();
-    auto& indices = result.batch.indices;
+    Images images(*this, static_cast<int64_t>(samples.size()));
     for (const auto& sample : samples) {
       if (stop()) return;
-      const auto index = read(sample, {image, values}, result.broken);
-      if (!index) continue;
-      *label++ = dataset_->label(*index);
-      image += values;
-      indices.push_back(*index);
+      read(sample, images, result);
     }
-    const auto kept = static_cast<int64_t>(indices.size());
-    result.batch.images = kept == count ? images : images.narrow(0, 0, kept);
-    result.batch.labels = kept == count ? labels : labels.narrow(0, 0, kept);
+    result.batch.images = images.take(result.batch);
   }
 
   std::string name(int64_t index) const { return dataset_->name(index); }
 
  private:
-  // The index whose image went to `out`, or none when the sample is broken and left out.
-  std::optional<int64_t> read(const SampleKey& sample, std::span<float> out, std::vector<BrokenIndex>& broken) const {
+  // The inputs of a batch: written in place by the pipeline, or, of a set that prepares its samples itself, stacked.
+  class Images {
+   public:
+    Images(const Preparer& preparer, int64_t count) : preparer_(preparer), count_(count) {}
+
+    // Where the pipeline writes the next image.
+    std::span<float> next() {
+      const auto& pipeline = preparer_.pipeline_;
+      const auto format =
+          preparer_.options_.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+      if (!written_.defined()) {
+        written_ = at::empty({count_, pipeline.channels, pipeline.size, pipeline.size},
+                             at::TensorOptions(at::kFloat).memory_format(format));
+      }
+      const auto values = static_cast<size_t>(pipeline.channels * pipeline.size * pipeline.size);
+      return {written_.mutable_data_ptr<float>() + static_cast<size_t>(kept_) * values, values};
+    }
+    void keep() { ++kept_; }
+    void keep(at::Tensor input) { given_.push_back(std::move(input)); }
+
+    at::Tensor take(const Batch& batch) const {
+      if (!given_.empty()) return stacked(batch);
+      return !written_.defined() || kept_ == count_ ? written_ : written_.narrow(0, 0, kept_);
+    }
+
+   private:
+    at::Tensor stacked(const Batch& batch) const {
+      for (size_t i = 0; i < given_.size(); ++i) {
+        if (given_[i].sizes() == given_.front().sizes()) continue;
+        throw Error("loader", "the samples of a batch must have one shape, " + shape_text(given_.front().sizes()) +
+                                  " as " + batch.names.front() + " has, but " + batch.names[i] + " has " +
+                                  shape_text(given_[i].sizes()));
+      }
+      auto out = at::stack(given_);
+      const bool last = preparer_.options_.channels_last && out.dim() == 4;
+      return last ? out.contiguous(at::MemoryFormat::ChannelsLast) : out;
+    }
+
+    const Preparer& preparer_;
+    int64_t count_;
+    int64_t kept_ = 0;
+    at::Tensor written_;
+    std::vector<at::Tensor> given_;
+  };
+
+  // Adds the sample, or another in its place, or nothing when it is broken and left out.
+  void read(const SampleKey& sample, Images& images, Prepared& result) const {
     Random others(sample.random.with(kReplacement));
     int64_t index = sample.index;
     for (int attempt = 0; attempt <= kMostReplacements; ++attempt) {
       try {
-        const auto layout = options_.channels_last ? PixelLayout::kInterleaved : PixelLayout::kPlanes;
-        pipeline_.run(*dataset_->open(index), sample.random, out, layout);
-        return index;
+        read_one(index, sample.random, images, result.batch);
+        return;
       } catch (const Error& error) {
-        broken.push_back({index, error.what()});
+        result.broken.push_back({index, error.what()});
       }
-      if (options_.on_broken == OnBroken::kSkip) return std::nullopt;
+      if (options_.on_broken == OnBroken::kSkip) return;
       index = others.below(dataset_->size());
     }
     throw Error("loader", dataset_->name(sample.index) + " is broken, and so are " + std::to_string(kMostReplacements) +
-                              " others drawn in its place, the last one by: " + broken.back().reason);
+                              " others drawn in its place, the last one by: " + result.broken.back().reason);
+  }
+
+  // Changes the batch only when nothing was thrown.
+  void read_one(int64_t index, RandomKey key, Images& images, Batch& batch) const {
+    Geometry geometry;
+    Target target;
+    if (auto own = dataset_->sample(index, key)) {
+      target = std::move(own->target);
+      images.keep(std::move(own->input));
+    } else {
+      const auto layout = options_.channels_last ? PixelLayout::kInterleaved : PixelLayout::kPlanes;
+      target = dataset_->target(index);
+      geometry = pipeline_.run(*dataset_->open(index), key, images.next(), layout);
+      target = moved(std::move(target), geometry);
+      images.keep();
+    }
+    batch.targets.push_back(std::move(target));
+    batch.indices.push_back(index);
+    batch.geometries.push_back(geometry);
+    batch.names.push_back(dataset_->name(index));
   }
 
   std::shared_ptr<const Dataset> dataset_;

@@ -2,24 +2,16 @@
 // depend on the number of workers.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "frn/data/batch.h"
 #include "frn/data/order.h"
 #include "frn/data/pipeline.h"
 
 namespace frn::data {
-
-struct Batch {
-  int64_t number = 0;
-  at::Tensor images;             // [N, channels, size, size] float32, in the memory format asked for
-  at::Tensor labels;             // [N] int64
-  std::vector<int64_t> indices;  // [N] which samples they are
-};
 
 struct BrokenSample {
   std::string name;
@@ -45,6 +37,7 @@ int64_t batches_ahead_of(int64_t workers, int64_t batch_bytes);
 
 class Loader {
  public:
+  // `pipeline` prepares the images of a set that does not prepare its samples itself.
   Loader(std::shared_ptr<const Dataset> dataset, const Pipeline& pipeline, const BatchOrder& order,
          const LoaderOptions& options);
   ~Loader();

@@ -64,7 +64,7 @@ class NoiseSet : public Dataset {
   }
 
   int64_t size() const override { return size_; }
-  int64_t label(int64_t index) const override { return index % shape_.classes; }
+  Target target(int64_t index) const override { return {.label = index % shape_.classes}; }
   std::string name(int64_t index) const override { return "random, image " + std::to_string(index); }
   std::unique_ptr<ImageSource> open(int64_t index) const override {
     return std::make_unique<NoiseSource>(key_.with(static_cast<uint64_t>(index)), shape_);

@@ -19,8 +19,20 @@ constexpr double kByte = 1.0 / 255;
 // An image of the wanted size and channels, to be mirrored while it is written.
 struct Prepared {
   Image image;
-  bool flip = false;
+  Geometry geometry;
 };
+
+double ratio(int64_t to, int64_t from) { return static_cast<double>(to) / static_cast<double>(from); }
+
+// Of a region that fills the result.
+Geometry geometry_of(const Size& source, const Region& region, const Size& result) {
+  return {.source = source,
+          .result = result,
+          .left = static_cast<double>(region.left),
+          .top = static_cast<double>(region.top),
+          .x_scale = ratio(result.width, region.width),
+          .y_scale = ratio(result.height, region.height)};
+}
 
 Image read_resized(const ImageSource& source, const Region& region, const Size& enough, const Pipeline& pipeline) {
   auto image = with_channels(source.read(region, enough), pipeline.channels);
@@ -28,13 +40,14 @@ Image read_resized(const ImageSource& source, const Region& region, const Size& 
 }
 
 // Nothing is scaled down while it is decoded: an evaluation has to see what other libraries see.
-Image whole_image(const ImageSource& source, const Pipeline& pipeline) {
+Prepared whole_image(const ImageSource& source, const Pipeline& pipeline) {
   const Size size = source.size();
-  return read_resized(source, {0, 0, size.height, size.width}, size, pipeline);
+  const Region whole{0, 0, size.height, size.width};
+  return {read_resized(source, whole, size, pipeline), geometry_of(size, whole, {pipeline.size, pipeline.size})};
 }
 
 // With the roundings of torchvision's Resize and CenterCrop.
-Image middle_of(const ImageSource& source, const Pipeline& pipeline) {
+Prepared middle_of(const ImageSource& source, const Pipeline& pipeline) {
   const Size size = source.size();
   const auto shorter = static_cast<int64_t>(std::floor(static_cast<double>(pipeline.size) / pipeline.crop));
   const auto longer = [&](int64_t side) {
@@ -44,9 +57,21 @@ Image middle_of(const ImageSource& source, const Pipeline& pipeline) {
   const auto begin = [&](int64_t side) {
     return static_cast<int64_t>(std::nearbyint(static_cast<double>(side - pipeline.size) / 2));
   };
-  const auto image =
-      resized(with_channels(source.read({0, 0, size.height, size.width}, size), pipeline.channels), wanted);
-  return part(image, {begin(wanted.height), begin(wanted.width), pipeline.size, pipeline.size});
+  const Region whole{0, 0, size.height, size.width};
+  const auto image = resized(with_channels(source.read(whole, size), pipeline.channels), wanted);
+  auto geometry = geometry_of(size, whole, wanted);
+  geometry.result = {pipeline.size, pipeline.size};
+  geometry.left = static_cast<double>(begin(wanted.width)) / geometry.x_scale;
+  geometry.top = static_cast<double>(begin(wanted.height)) / geometry.y_scale;
+  return {part(image, {begin(wanted.height), begin(wanted.width), pipeline.size, pipeline.size}), geometry};
+}
+
+Prepared shifted_image(Prepared prepared, int64_t down, int64_t right) {
+  prepared.image = shifted(prepared.image, down, right);
+  auto& geometry = prepared.geometry;
+  geometry.left = -static_cast<double>(right) / geometry.x_scale;
+  geometry.top = -static_cast<double>(down) / geometry.y_scale;
+  return prepared;
 }
 
 Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipeline) {
@@ -56,17 +81,21 @@ Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipe
       const int64_t down = random.below(2 * pad + 1) - pad;
       const int64_t right = random.below(2 * pad + 1) - pad;
       const bool flip = random.coin();
-      return {shifted(whole_image(source, pipeline), down, right), flip};
+      auto prepared = shifted_image(whole_image(source, pipeline), down, right);
+      prepared.geometry.flip = flip;
+      return prepared;
     }
     case Augmentation::kInception: {
       const Region region = draw_inception_crop(source.size(), random);
-      const bool flip = random.coin();
-      return {read_resized(source, region, {pipeline.size, pipeline.size}, pipeline), flip};
+      const Size result{pipeline.size, pipeline.size};
+      Prepared prepared{read_resized(source, region, result, pipeline), geometry_of(source.size(), region, result)};
+      prepared.geometry.flip = random.coin();
+      return prepared;
     }
     case Augmentation::kNone:
       break;
   }
-  return {pipeline.crop > 0 ? middle_of(source, pipeline) : whole_image(source, pipeline), false};
+  return pipeline.crop > 0 ? middle_of(source, pipeline) : whole_image(source, pipeline);
 }
 
 void write_distorted(const Prepared& prepared, Random& random, const Pipeline& pipeline, std::span<float> out,
@@ -75,8 +104,8 @@ void write_distorted(const Prepared& prepared, Random& random, const Pipeline& p
   const auto plane = static_cast<size_t>(size.height * size.width);
   std::vector<float> scratch(layout == PixelLayout::kPlanes ? 0 : out.size());
   const auto values = layout == PixelLayout::kPlanes ? out : std::span(scratch);
-  write_normalised(prepared.image.pixels.data(), size, 3, prepared.flip, make_normalisation({}, {1, 1, 1}, kByte),
-                   PixelLayout::kPlanes, values);
+  write_normalised(prepared.image.pixels.data(), size, 3, prepared.geometry.flip,
+                   make_normalisation({}, {1, 1, 1}, kByte), PixelLayout::kPlanes, values);
   change_colours(draw_colour_change(random), values.first(plane), values.subspan(plane, plane), values.last(plane));
   const auto normalisation = make_normalisation(pipeline.mean, pipeline.deviation, 1);
   for (size_t channel = 0; channel < 3; ++channel) {
@@ -92,15 +121,16 @@ void write_distorted(const Prepared& prepared, Random& random, const Pipeline& p
 
 }  // namespace
 
-void Pipeline::run(const ImageSource& source, RandomKey key, std::span<float> out, PixelLayout layout) const {
+Geometry Pipeline::run(const ImageSource& source, RandomKey key, std::span<float> out, PixelLayout layout) const {
   Random random(key);
   const auto prepared = prepare(source, random, *this);
   if (colour && channels == 3) {
     write_distorted(prepared, random, *this, out, layout);
-    return;
+    return prepared.geometry;
   }
-  write_normalised(prepared.image.pixels.data(), prepared.image.size, channels, prepared.flip,
+  write_normalised(prepared.image.pixels.data(), prepared.image.size, channels, prepared.geometry.flip,
                    make_normalisation(mean, deviation, kByte), layout, out);
+  return prepared.geometry;
 }
 
 }  // namespace frn::data

@@ -23,9 +23,9 @@ struct Pipeline {
   std::array<float, 3> deviation{1, 1, 1};
 
   // Writes size x size x channels floats, (value/255 - mean)/deviation: [channels, size, size], or [size, size,
-  // channels] when interleaved.
-  void run(const ImageSource& source, RandomKey key, std::span<float> out,
-           PixelLayout layout = PixelLayout::kPlanes) const;
+  // channels] when interleaved. Gives what it did to the image, so that the sample's target can follow (moved()).
+  Geometry run(const ImageSource& source, RandomKey key, std::span<float> out,
+               PixelLayout layout = PixelLayout::kPlanes) const;
 };
 
 }  // namespace frn::data

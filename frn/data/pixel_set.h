@@ -27,7 +27,7 @@ class PixelSet : public Dataset {
            std::vector<std::string> classes);
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
-  int64_t label(int64_t index) const override { return labels_.at(static_cast<size_t>(index)); }
+  Target target(int64_t index) const override { return {.label = labels_.at(static_cast<size_t>(index))}; }
   std::string name(int64_t index) const override;
   std::unique_ptr<ImageSource> open(int64_t index) const override;
 

@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kPartial = ".partial-";  // hidden, and never taken for a checkpoint
-constexpr std::string_view kMomentum = "momentum.";
 constexpr std::string_view kAverage = "ema.";
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kTrainerFile = "trainer.safetensors";
@@ -54,8 +53,17 @@ data::SetFacts facts_from(const Value& from) {
   return facts;
 }
 
+Value to_value(const Running& running) {
+  auto sums = Value::empty_table();
+  for (const auto& [key, value] : running.loss_sums) sums[key] = value;
+  return {{"loss_sum", running.loss_sum},
+          {"loss_sums", std::move(sums)},
+          {"weight", running.weight},
+          {"samples", running.samples},
+          {"score", Value::list_of(running.score)}};
+}
+
 Value to_value(const TrainState& state) {
-  const auto& running = state.running;
   return {{"step", state.step},
           {"seed", state.seed},
           {"samples", state.samples},
@@ -63,11 +71,23 @@ Value to_value(const TrainState& state) {
           {"classes", Value::list_of(state.classes)},
           {"set", state.facts ? to_value(*state.facts) : Value(nullptr)},
           {"seconds", state.seconds},
-          {"running",
-           {{"loss_sum", running.loss_sum},
-            {"samples", running.score.samples},
-            {"first", running.score.first},
-            {"first_five", running.score.first_five}}}};
+          {"running", to_value(state.running)}};
+}
+
+Running running_from(const Value& from) {
+  Running out;
+  out.loss_sum = from.at("loss_sum").as_number();
+  out.samples = from.at("samples").as_whole();
+  const auto* const weight = from.find("weight");
+  if (weight == nullptr) {  // of versions before 0.3, which knew classification alone
+    out.weight = static_cast<double>(out.samples);
+    out.score = {out.weight, from.at("first").as_number(), from.at("first_five").as_number()};
+    return out;
+  }
+  out.weight = weight->as_number();
+  for (const auto& [key, value] : from.at("loss_sums").as_table()) out.loss_sums.push_back({key, value.as_number()});
+  for (const auto& number : from.at("score").as_list()) out.score.push_back(number.as_number());
+  return out;
 }
 
 TrainState state_from(const Value& from) {
@@ -80,11 +100,7 @@ TrainState state_from(const Value& from) {
   const auto* const set = from.find("set");
   if (set != nullptr && !set->is_null()) state.facts = facts_from(*set);
   state.seconds = from.at("seconds").as_number();
-  const auto& running = from.at("running");
-  state.running.loss_sum = running.at("loss_sum").as_number();
-  state.running.score.samples = running.at("samples").as_whole();
-  state.running.score.first = running.at("first").as_whole();
-  state.running.score.first_five = running.at("first_five").as_whole();
+  state.running = running_from(from.at("running"));
   return state;
 }
 
@@ -105,8 +121,7 @@ std::optional<int64_t> step_of(const fs::path& path) {
 
 void write_files(const fs::path& folder, const Checkpoint& checkpoint) {
   write_weights(folder / kModelFile, checkpoint.model);
-  NamedTensors trainer;
-  for (const auto& [name, tensor] : checkpoint.velocities) trainer.emplace(std::string(kMomentum) + name, tensor);
+  NamedTensors trainer = checkpoint.optimizer;
   for (const auto& [name, tensor] : checkpoint.averages) trainer.emplace(std::string(kAverage) + name, tensor);
   write_weights(folder / kTrainerFile, trainer);
   auto state = to_value(checkpoint.state);
@@ -126,14 +141,6 @@ Value read_state_file(const fs::path& path) {
 }
 
 // The part of the tensors whose names start so, without that start.
-NamedTensors with_prefix(const NamedTensors& tensors, std::string_view prefix) {
-  NamedTensors out;
-  for (const auto& [name, tensor] : tensors) {
-    if (name.starts_with(prefix)) out.emplace(name.substr(prefix.size()), tensor);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string to_text(const TrainState& state) { return to_json(to_value(state)); }
@@ -247,8 +254,13 @@ Checkpoint CheckpointFolder::read(const fs::path& path) {
   }
   checkpoint.model = read_weights(path / kModelFile);
   const auto trainer = read_weights(path / kTrainerFile);
-  checkpoint.velocities = with_prefix(trainer, kMomentum);
-  checkpoint.averages = with_prefix(trainer, kAverage);
+  for (const auto& [name, tensor] : trainer) {
+    if (name.starts_with(kAverage)) {
+      checkpoint.averages.emplace(name.substr(kAverage.size()), tensor);
+    } else {
+      checkpoint.optimizer.emplace(name, tensor);
+    }
+  }
   return checkpoint;
 }
 

@@ -2,7 +2,7 @@
 // on from the newest whole one.
 //
 //   model.safetensors    weights and running statistics, as state_of names them
-//   trainer.safetensors  momentum.NAME, and ema.NAME where a moving average is kept
+//   trainer.safetensors  the optimiser's state (SGD: momentum.NAME), and ema.NAME where a moving average is kept
 //   state.json           where the run stands, and the checksums of the two
 #pragma once
 
@@ -13,16 +13,19 @@
 #include <string>
 #include <vector>
 
+#include "frn/core/metric.h"
 #include "frn/data/dataset.h"
-#include "frn/metrics/top_k.h"
 #include "frn/nn/weights.h"
 
 namespace frn::train {
 
 // What training adds up between two lines of the log.
 struct Running {
-  double loss_sum = 0;  // over samples
-  TopK score;
+  double loss_sum = 0;      // losses times weights
+  NamedValues loss_sums{};  // of its parts, where there are several
+  double weight = 0;
+  int64_t samples = 0;
+  std::vector<double> score{};  // packed; empty: nothing yet
 };
 
 // All random numbers follow from the seed and the step (order, augmentation, dropout), so that these two are the state
@@ -46,7 +49,7 @@ TrainState state_from_text(const std::string& text);
 struct Checkpoint {
   TrainState state;
   NamedTensors model;
-  NamedTensors velocities;
+  NamedTensors optimizer;
   NamedTensors averages;  // empty without a moving average
 };
 

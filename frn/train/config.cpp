@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
 #include "frn/core/error.h"
-#include "frn/core/text.h"
 
 namespace frn::train {
 namespace {
@@ -22,22 +23,17 @@ void at_least(int64_t least, std::string_view key, int64_t value) {
   must(value >= least, key, fmt::format("at least {}", least), value);
 }
 
-void one_of(std::string_view key, const std::string& value, const std::vector<std::string_view>& known) {
-  for (const auto word : known) {
-    if (word == value) return;
-  }
-  throw Error("train",
-              fmt::format("{} must be one of {} but is '{}'{}", key, join(known), value, suggestion(value, known)));
+double default_rate(const TrainSettings& settings) {
+  return settings.optimizer == OptimizerKind::kSgd ? kSgdRate : kAdamWRate;
 }
 
-void check_counts(const TrainConfig& config) {
-  at_least(0, "image_size", config.image_size);
+void check_counts(const TrainSettings& config) {
   at_least(1, "batch_per_device", config.batch_per_device);
   at_least(1, "devices", config.devices);
   at_least(1, "accumulate", config.accumulate);
   at_least(0, "images_at_once", config.images_at_once);
-  at_least(0, "steps", config.steps);
-  at_least(-1, "warmup_steps", config.warmup_steps);
+  if (config.steps) at_least(1, "steps", *config.steps);
+  if (config.warmup_steps) at_least(0, "warmup_steps", *config.warmup_steps);
   at_least(0, "max_steps", config.max_steps);
   at_least(0, "threads", config.threads);
   at_least(0, "workers", config.workers);
@@ -55,20 +51,21 @@ void check_counts(const TrainConfig& config) {
   }
 }
 
-void check_numbers(const TrainConfig& config) {
+void check_numbers(const TrainSettings& config) {
   must(std::isfinite(config.epochs) && config.epochs > 0, "epochs", "more than 0", config.epochs);
-  must(std::isfinite(config.lr_base) && config.lr_base >= 0, "lr_base", "0 or more", config.lr_base);
+  must(!config.lr_base || (std::isfinite(*config.lr_base) && *config.lr_base >= 0), "lr_base", "0 or more",
+       config.lr_base.value_or(0));
   must(config.momentum >= 0 && config.momentum < 1, "momentum", "from 0 to below 1", config.momentum);
   must(std::isfinite(config.weight_decay) && config.weight_decay >= 0, "weight_decay", "0 or more",
        config.weight_decay);
-  must(config.label_smoothing >= 0 && config.label_smoothing < 1, "label_smoothing", "from 0 to below 1",
-       config.label_smoothing);
-  must(config.dropout == -1 || (config.dropout >= 0 && config.dropout < 1), "dropout",
-       "from 0 to below 1, or -1 for the model's own", config.dropout);
+  must(config.adam_beta1 >= 0 && config.adam_beta1 < 1, "adam_beta1", "from 0 to below 1", config.adam_beta1);
+  must(config.adam_beta2 >= 0 && config.adam_beta2 < 1, "adam_beta2", "from 0 to below 1", config.adam_beta2);
+  must(std::isfinite(config.adam_eps) && config.adam_eps > 0, "adam_eps", "more than 0", config.adam_eps);
+  if (config.nesterov && config.momentum == 0) {
+    throw Error("train", "nesterov must come with a momentum above 0 but momentum is 0");
+  }
   must(std::isfinite(config.clip_gradient_norm) && config.clip_gradient_norm >= 0, "clip_gradient_norm",
        "0 (off) or more", config.clip_gradient_norm);
-  must(config.evaluation_crop >= 0 && config.evaluation_crop <= 1, "evaluation_crop", "from 0 (off) to 1",
-       config.evaluation_crop);
   must(config.timeout >= 1 && config.timeout <= 1e6, "timeout", "from 1 to 1e6 seconds", config.timeout);
   must(config.ema_decay >= 0 && config.ema_decay < 1, "ema_decay", "from 0 (off) to below 1", config.ema_decay);
   must(config.lr_drop_factor > 0 && config.lr_drop_factor <= 1, "lr_drop_factor", "above 0 and at most 1",
@@ -77,6 +74,19 @@ void check_numbers(const TrainConfig& config) {
 }
 
 // --- The list of settings, a function per group of the help ---
+
+// An enum by its words, which stand in the order of its values.
+template <typename Enum>
+Setting::Word word(Enum& value) {
+  return {[&value] { return static_cast<size_t>(value); }, [&value](size_t i) { value = static_cast<Enum>(i); }};
+}
+
+// The first word stands for a value that is missing.
+template <typename T>
+Setting::Word word_or_auto(std::optional<T>& value) {
+  return {[&value] { return value ? 1 + static_cast<size_t>(*value) : 0; },
+          [&value](size_t i) { value = i == 0 ? std::nullopt : std::optional(static_cast<T>(i - 1)); }};
+}
 
 std::vector<Setting> data_settings(TrainConfig& c) {
   return {
@@ -88,17 +98,17 @@ std::vector<Setting> data_settings(TrainConfig& c) {
        .free_on_resume = true},
       {.key = "image_size",
        .help = "height and width, in pixels, at which the network sees the images",
-       .value = &c.image_size,
+       .value = Setting::MaybeWhole{&c.image_size, 0},
        .default_text = "the data's own size"},
       {.key = "augmentation",
        .help = "random changes of training images; auto: what is usual for the kind of data",
-       .value = &c.augmentation,
+       .value = word_or_auto(c.augmentation),
        .choices = {"auto", "none", "pad-crop-flip", "inception"}},
       {.key = "colour",
        .help = "distort the colours of training images; auto: when the augmentation is inception. Grey images stay as "
                "they are",
-       .value = &c.colour,
-       .choices = {"auto", "on", "off"}},
+       .value = word_or_auto(c.colour),
+       .choices = {"auto", "off", "on"}},
       {.key = "evaluation_crop",
        .help =
            "share of the shorter side that validation and `frn eval` see, as a square in the middle (torchvision and "
@@ -107,7 +117,7 @@ std::vector<Setting> data_settings(TrainConfig& c) {
       {.key = "last_batch",
        .help = "what happens to the last batch of an epoch when it is smaller than the others; keep cuts it to a "
                "multiple of --devices",
-       .value = &c.last_batch,
+       .value = word(c.last_batch),
        .choices = {"drop", "keep"}},
       {.key = "workers",
        .help = "threads that load and augment images; 0: the training thread does it",
@@ -133,7 +143,7 @@ std::vector<Setting> model_settings(TrainConfig& c) {
        .placeholder = "FILE"},
       {.key = "dropout",
        .help = "share of units dropped before the classifier",
-       .value = &c.dropout,
+       .value = Setting::MaybeNumber{&c.dropout, -1},
        .default_text = "the model's own"},
   };
 }
@@ -158,15 +168,15 @@ std::vector<Setting> device_settings(TrainConfig& c) {
        .free_on_resume = true},
       {.key = "device",
        .help = "what a process computes on; cuda: one GPU per process, in a program that was built with CUDA",
-       .value = &c.device,
+       .value = word(c.device),
        .choices = {"cpu", "cuda"}},
       {.key = "autocast",
        .help = "number type of convolutions and matrix products (mixed precision); none: float32",
-       .value = &c.autocast,
+       .value = word(c.autocast),
        .choices = {"none", "bfloat16"}},
       {.key = "layout",
        .help = "memory layout of images and weights",
-       .value = &c.layout,
+       .value = word(c.layout),
        .choices = {"channels-last", "contiguous"}},
       {.key = "threads",
        .help = "processor threads of the network; another number rounds sums differently",
@@ -187,18 +197,19 @@ std::vector<Setting> schedule_settings(TrainConfig& c) {
        .value = &c.epochs},
       {.key = "steps",
        .help = "updates of the weights, in place of --epochs",
-       .value = &c.steps,
+       .value = Setting::MaybeWhole{&c.steps, 0},
        .default_text = "what --epochs amounts to"},
       {.key = "lr_base",
        .help = "learning rate for 256 images; the highest rate of a run is this times the images per update / 256",
-       .value = &c.lr_base},
+       .value = Setting::MaybeNumber{&c.lr_base, default_rate(c), false},
+       .default_text = "0.1 for sgd, 0.001 for adamw"},
       {.key = "schedule",
        .help = "how the learning rate falls after warm-up",
-       .value = &c.schedule,
+       .value = word(c.schedule),
        .choices = {"cosine", "step", "constant"}},
       {.key = "warmup_steps",
        .help = "steps in which the learning rate rises from 0, along a cosine",
-       .value = &c.warmup_steps,
+       .value = Setting::MaybeWhole{&c.warmup_steps, -1},
        .default_text = "5 % of the steps"},
       {.key = "lr_drops",
        .help = "only with --schedule step: shares of the steps after which the learning rate drops",
@@ -206,7 +217,21 @@ std::vector<Setting> schedule_settings(TrainConfig& c) {
       {.key = "lr_drop_factor",
        .help = "only with --schedule step: what each drop multiplies the learning rate by",
        .value = &c.lr_drop_factor},
-      {.key = "momentum", .help = "momentum of SGD", .value = &c.momentum},
+      {.key = "optimizer",
+       .help = "how gradients change the weights: sgd with momentum, as in the paper, or adamw",
+       .value = word(c.optimizer),
+       .choices = {"sgd", "adamw"}},
+      {.key = "momentum", .help = "only with --optimizer sgd: momentum", .value = &c.momentum},
+      {.key = "nesterov", .help = "only with --optimizer sgd: Nesterov's momentum", .value = &c.nesterov},
+      {.key = "adam_beta1",
+       .help = "only with --optimizer adamw: decay of the mean of gradients",
+       .value = &c.adam_beta1},
+      {.key = "adam_beta2",
+       .help = "only with --optimizer adamw: decay of the mean of squared gradients",
+       .value = &c.adam_beta2},
+      {.key = "adam_eps",
+       .help = "only with --optimizer adamw: added to the root of the mean square",
+       .value = &c.adam_eps},
       {.key = "weight_decay",
        .help = "weight decay of the weights of convolutions and linear layers",
        .value = &c.weight_decay},
@@ -267,7 +292,9 @@ std::vector<Setting> output_settings(TrainConfig& c) {
 
 }  // namespace
 
-double TrainConfig::lr_peak() const { return lr_base * static_cast<double>(batch_global()) / kImagesOfLrBase; }
+double TrainSettings::lr_peak() const {
+  return lr_base.value_or(default_rate(*this)) * static_cast<double>(batch_global()) / kImagesOfLrBase;
+}
 
 std::vector<Setting> settings_of(TrainConfig& config) {
   std::vector<Setting> out;
@@ -285,40 +312,57 @@ std::vector<Setting> settings_of(TrainConfig& config) {
   return out;
 }
 
+bool is_general(std::string_view key) {
+  static constexpr std::array<std::string_view, 10> kOfConfig{
+      "model",           "norm",    "data",           "weights", "image_size", "augmentation", "colour",
+      "evaluation_crop", "dropout", "label_smoothing"};
+  return std::find(kOfConfig.begin(), kOfConfig.end(), key) == kOfConfig.end();
+}
+
 std::vector<IdleSetting> idle_settings(const TrainConfig& config) {
   std::vector<IdleSetting> out;
-  if (config.schedule != "step") {
-    for (const auto* key : {"lr_drops", "lr_drop_factor"}) out.push_back({key, "schedule", config.schedule, "step"});
+  if (config.schedule != Decay::kStep) {
+    const auto* const is = config.schedule == Decay::kCosine ? "cosine" : "constant";
+    for (const auto* key : {"lr_drops", "lr_drop_factor"}) out.push_back({key, "schedule", is, "step"});
   }
-  if (config.steps > 0) out.push_back({"epochs", "steps", std::to_string(config.steps), "0"});
+  if (config.optimizer == OptimizerKind::kSgd) {
+    for (const auto* key : {"adam_beta1", "adam_beta2", "adam_eps"}) out.push_back({key, "optimizer", "sgd", "adamw"});
+  } else {
+    for (const auto* key : {"momentum", "nesterov"}) out.push_back({key, "optimizer", "adamw", "sgd"});
+  }
+  if (config.steps) out.push_back({"epochs", "steps", std::to_string(*config.steps), "0"});
   if (config.weight_decay == 0) {
     for (const auto* key : {"decay_norms", "decay_biases"}) out.push_back({key, "weight_decay", "0", "more than 0"});
   }
   return out;
 }
 
-void check(const TrainConfig& config) {
-  check_counts(config);
-  check_numbers(config);
-  auto copy = config;
-  for (const auto& setting : settings_of(copy)) {
-    if (!setting.choices.empty()) one_of(setting.key, *std::get<std::string*>(setting.value), setting.choices);
-  }
+void check(const TrainSettings& settings) {
+  check_counts(settings);
+  check_numbers(settings);
 }
 
-Schedule schedule_of(const TrainConfig& config, int64_t batches_per_epoch) {
+void check(const TrainConfig& config) {
+  check(static_cast<const TrainSettings&>(config));
+  if (config.image_size) at_least(1, "image_size", *config.image_size);
+  must(config.label_smoothing >= 0 && config.label_smoothing < 1, "label_smoothing", "from 0 to below 1",
+       config.label_smoothing);
+  must(!config.dropout || (*config.dropout >= 0 && *config.dropout < 1), "dropout",
+       "from 0 to below 1, or -1 for the model's own", config.dropout.value_or(0));
+  must(config.evaluation_crop >= 0 && config.evaluation_crop <= 1, "evaluation_crop", "from 0 (off) to 1",
+       config.evaluation_crop);
+}
+
+Schedule schedule_of(const TrainSettings& settings, int64_t batches_per_epoch) {
   Schedule schedule;
-  schedule.decay = config.schedule == "cosine" ? Decay::kCosine
-                   : config.schedule == "step" ? Decay::kStep
-                                               : Decay::kConstant;
-  schedule.lr_peak = config.lr_peak();
-  schedule.steps = config.steps > 0
-                       ? config.steps
-                       : std::max<int64_t>(1, std::llround(config.epochs * static_cast<double>(batches_per_epoch)));
+  schedule.decay = settings.schedule;
+  schedule.lr_peak = settings.lr_peak();
+  const auto by_epochs = std::llround(settings.epochs * static_cast<double>(batches_per_epoch));
+  schedule.steps = settings.steps.value_or(std::max<int64_t>(1, by_epochs));
   schedule.warmup_steps =
-      config.warmup_steps >= 0 ? config.warmup_steps : std::llround(kWarmupShare * static_cast<double>(schedule.steps));
-  schedule.drops = config.lr_drops;
-  schedule.drop_factor = config.lr_drop_factor;
+      settings.warmup_steps.value_or(std::llround(kWarmupShare * static_cast<double>(schedule.steps)));
+  schedule.drops = settings.lr_drops;
+  schedule.drop_factor = settings.lr_drop_factor;
   return schedule;
 }
 

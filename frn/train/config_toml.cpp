@@ -21,20 +21,29 @@ std::string real(double value) {
   return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
-struct ToText {
-  std::string operator()(const std::string* value) const { return frn::to_toml(*value); }
-  std::string operator()(const int64_t* value) const { return std::to_string(*value); }
-  std::string operator()(const double* value) const { return real(*value); }
-  std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
-  std::string operator()(const std::vector<double>* values) const {
-    std::string out;
-    for (const double value : *values) out += (out.empty() ? "" : ", ") + real(value);
-    return "[" + out + "]";
-  }
+std::string toml_text(const Value& value) {
+  if (value.whole() == nullptr && value.number()) return real(*value.number());
+  if (value.list() == nullptr) return frn::to_toml(value);
+  std::string out;
+  for (const auto& element : *value.list()) out += (out.empty() ? "" : ", ") + toml_text(element);
+  return "[" + out + "]";
+}
+
+struct Get {
+  const Setting& setting;
+  Value operator()(const std::string* value) const { return *value; }
+  Value operator()(const int64_t* value) const { return *value; }
+  Value operator()(const double* value) const { return *value; }
+  Value operator()(const bool* value) const { return *value; }
+  Value operator()(const std::vector<double>* values) const { return Value::list_of(*values); }
+  Value operator()(const Setting::MaybeWhole& place) const { return place.value->value_or(place.missing); }
+  Value operator()(const Setting::MaybeNumber& place) const { return place.value->value_or(place.missing); }
+  Value operator()(const Setting::Word& place) const { return setting.choices.at(place.get()); }
 };
 
 // Gives false when the value has another type.
-struct FromValue {
+struct Put {
+  const Setting& setting;
   const Value& value;
   bool operator()(std::string* out) const { return take(value.text(), out); }
   bool operator()(int64_t* out) const { return take(value.whole(), out); }
@@ -52,6 +61,24 @@ struct FromValue {
     }
     return take(&numbers, out);
   }
+  bool operator()(const Setting::MaybeWhole& out) const {
+    if (value.whole() == nullptr) return false;
+    *out.value = *value.whole() == out.missing ? std::nullopt : std::optional(*value.whole());
+    return true;
+  }
+  bool operator()(const Setting::MaybeNumber& out) const {
+    if (!value.number()) return false;
+    const bool missing = out.reads_as_missing && *value.number() == out.missing;
+    *out.value = missing ? std::nullopt : value.number();
+    return true;
+  }
+  bool operator()(const Setting::Word& out) const {
+    if (value.text() == nullptr) return false;
+    const auto found = std::find(setting.choices.begin(), setting.choices.end(), *value.text());
+    if (found == setting.choices.end()) return false;
+    out.set(static_cast<size_t>(found - setting.choices.begin()));
+    return true;
+  }
 
  private:
   template <typename T>
@@ -67,7 +94,19 @@ struct TypeName {
   const char* operator()(const double*) const { return "a number"; }
   const char* operator()(const bool*) const { return "true or false"; }
   const char* operator()(const std::vector<double>*) const { return "a list of numbers"; }
+  const char* operator()(const Setting::MaybeWhole&) const { return "a whole number"; }
+  const char* operator()(const Setting::MaybeNumber&) const { return "a number"; }
+  const char* operator()(const Setting::Word&) const { return "a text"; }
 };
+
+// "autocast must be one of none, bfloat16 but is 'float16'", "steps must be a whole number"
+std::string complaint(const Setting& setting, const Value& value) {
+  if (std::holds_alternative<Setting::Word>(setting.value) && value.text() != nullptr) {
+    return fmt::format("{} must be one of {} but is '{}'{}", setting.key, join(setting.choices), *value.text(),
+                       suggestion(*value.text(), setting.choices));
+  }
+  return fmt::format("{} must be {}", setting.key, std::visit(TypeName{}, setting.value));
+}
 
 // "--lr-base" as "lr_base": a file has keys where the help has options.
 std::string with_keys(std::string_view help) {
@@ -123,23 +162,36 @@ void read_toml_text(TrainConfig& config, const std::string& text, const std::str
       throw Error("config",
                   fmt::format("{}: unknown key '{}'{}; known: {}", source, name, suggestion(name, known), join(known)));
     }
-    if (!std::visit(FromValue{value}, setting->value)) {
-      throw Error("config", fmt::format("{}: {} must be {}", source, name, std::visit(TypeName{}, setting->value)));
-    }
+    if (!setting->put(value)) throw Error("config", source + ": " + complaint(*setting, value));
   }
 }
 
-std::string to_toml(const TrainConfig& config) {
-  auto copy = config;
+Value Setting::get() const { return std::visit(Get{*this}, value); }
+bool Setting::put(const Value& given) const { return std::visit(Put{*this, given}, value); }
+
+namespace {
+
+std::string lines_of(TrainConfig config, bool general_alone) {
   TrainConfig standard;
-  const auto settings = settings_of(copy);
+  const auto settings = settings_of(config);
   const auto defaults = settings_of(standard);
   std::string out;
   for (size_t i = 0; i < settings.size(); ++i) {
-    out += fmt::format("{} = {}  # {}\n", settings[i].key, std::visit(ToText{}, settings[i].value),
-                       comment_of(settings[i], std::visit(ToText{}, defaults[i].value)));
+    if (general_alone && !is_general(settings[i].key)) continue;
+    out += fmt::format("{} = {}  # {}\n", settings[i].key, toml_text(settings[i].get()),
+                       comment_of(settings[i], toml_text(defaults[i].get())));
   }
   return out;
+}
+
+}  // namespace
+
+std::string to_toml(const TrainConfig& config) { return lines_of(config, false); }
+
+std::string to_toml(const TrainSettings& settings) {
+  TrainConfig config;
+  static_cast<TrainSettings&>(config) = settings;
+  return lines_of(config, true);
 }
 
 }  // namespace frn::train

@@ -1,12 +1,11 @@
 #include "frn/train/evaluate.h"
 
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <torch/types.h>
 
-#include <cmath>
-
-#include "frn/losses/cross_entropy.h"
-#include "frn/train/step.h"
+#include <algorithm>
+#include <limits>
 
 namespace frn::train {
 namespace {
@@ -14,60 +13,123 @@ namespace {
 // Sets eval mode while it lives.
 class EvalMode {
  public:
-  explicit EvalMode(Model& model) : model_(model), training_(model.is_training()) { model_.eval(); }
+  explicit EvalMode(torch::nn::Module& model) : model_(model), training_(model.is_training()) { model_.eval(); }
   ~EvalMode() { model_.train(training_); }
   EvalMode(const EvalMode&) = delete;
   EvalMode& operator=(const EvalMode&) = delete;
 
  private:
-  Model& model_;
+  torch::nn::Module& model_;
   bool training_;
 };
 
-// Over all ranks, in double: counts stay whole numbers.
-void add_up(dist::Group& group, double& loss_sum, TopK& score) {
-  const auto sums = at::tensor({loss_sum, static_cast<double>(score.samples), static_cast<double>(score.first),
-                                static_cast<double>(score.first_five)},
-                               at::kDouble);
-  group.all_reduce(sums);
-  const double* const values = sums.const_data_ptr<double>();
-  loss_sum = values[0];
-  score = {.samples = std::llround(values[1]), .first = std::llround(values[2]), .first_five = std::llround(values[3])};
+// Of this rank.
+struct SetSums {
+  double samples = 0;
+  double weight = 0;
+  NamedValues losses;
+
+  void add(const std::vector<NamedLoss>& of_batch, double batch_weight, int64_t count) {
+    if (losses.empty()) {
+      for (const auto& loss : of_batch) losses.push_back({loss.name, 0});
+    }
+    for (size_t i = 0; i < of_batch.size(); ++i) {
+      losses.at(i).value += of_batch[i].value.item<double>() * batch_weight;
+    }
+    weight += batch_weight;
+    samples += static_cast<double>(count);
+  }
+};
+
+// Over all ranks, in double: counts stay whole numbers. A rank that had no batch does not know the losses' names: it
+// learns them.
+void add_up(dist::Group& group, SetSums& sums) {
+  auto names = Value::empty_list();
+  for (const auto& loss : sums.losses) names.push_back(loss.key);
+  const auto known = parse_json(group.broadcast_text(to_json(names)));
+  if (sums.losses.empty()) {
+    for (const auto& name : known.as_list()) sums.losses.push_back({name.as_text(), 0});
+  }
+  std::vector<double> numbers{sums.samples, sums.weight};
+  for (const auto& loss : sums.losses) numbers.push_back(loss.value);
+  const auto all = at::tensor(numbers, at::kDouble);
+  group.all_reduce(all);
+  const double* const values = all.const_data_ptr<double>();
+  sums.samples = values[0];
+  sums.weight = values[1];
+  for (size_t i = 0; i < sums.losses.size(); ++i) sums.losses[i].value = values[2 + i];
+}
+
+// Every rank's score in one, in the order of ranks; packs may have different lengths.
+std::unique_ptr<Score> merged(dist::Group& group, const Task& task, const Score& own) {
+  const auto packed = own.pack();
+  const auto lengths = group.gather(at::tensor({static_cast<int64_t>(packed.size())}, at::kLong));
+  const auto longest = lengths.max().item<int64_t>();
+  auto padded = at::zeros({std::max<int64_t>(1, longest)}, at::kDouble);
+  std::copy(packed.begin(), packed.end(), padded.mutable_data_ptr<double>());
+  const auto all = group.gather(padded).contiguous();
+  auto out = task.make_score();
+  for (int64_t rank = 0; rank < group.world(); ++rank) {
+    const double* const first = all.const_data_ptr<double>() + rank * all.size(1);
+    out->merge({first, static_cast<size_t>(lengths[rank].item<int64_t>())});
+  }
+  return out;
+}
+
+NamedValues values_of(const Task& task, const SetSums& sums, const Score& score) {
+  const auto mean = [&](double sum) { return sums.weight > 0 ? sum / sums.weight : 0; };
+  double loss = 0;
+  for (const auto& part : sums.losses) loss += part.value;
+  NamedValues out{{"loss", mean(loss)}};
+  if (sums.losses.size() > 1) {
+    for (const auto& part : sums.losses) out.push_back({part.key, mean(part.value)});
+  }
+  for (auto& value : named_values(task.metrics(), score)) {
+    if (value.key != "loss") out.push_back(std::move(value));
+  }
+  return out;
+}
+
+data::BatchOrder order_of(const data::Dataset& dataset, const EvaluateOptions& options) {
+  return data::BatchOrder({.samples = dataset.size(),
+                           .batch_global = options.images_at_once,
+                           .shuffle = false,
+                           .keep_last = true,
+                           .epochs = 1,
+                           .rank = options.group ? options.group->rank() : 0,
+                           .world = options.group ? options.group->world() : 1,
+                           .whole_batches = true});
 }
 
 }  // namespace
 
-Evaluation evaluate(Model& model, const std::shared_ptr<const data::Dataset>& dataset, const data::Pipeline& pipeline,
-                    const EvaluateOptions& options) {
+Evaluation evaluate(const Network& network, const Task& task, const std::shared_ptr<const data::Dataset>& dataset,
+                    const data::Pipeline& pipeline, const EvaluateOptions& options) {
   const torch::NoGradGuard no_grad;
-  const EvalMode mode(model);
-  const data::BatchOrder order({.samples = dataset->size(),
-                                .batch_global = options.images_at_once,
-                                .shuffle = false,
-                                .keep_last = true,
-                                .epochs = 1,
-                                .rank = options.group ? options.group->rank() : 0,
-                                .world = options.group ? options.group->world() : 1,
-                                .whole_batches = true});
-  data::Loader loader(dataset, pipeline, order,
+  const EvalMode mode(network.module());
+  data::Loader loader(dataset, pipeline, order_of(*dataset, options),
                       {.workers = options.workers,
                        .channels_last = options.channels_last,
                        .on_broken = data::OnBroken::kSkip,
                        .broken_limit = options.broken_limit});
   Evaluation result;
-  double loss_sum = 0;
+  SetSums sums;
+  auto score = task.make_score();
   while (const auto batch = loader.next()) {
-    const int64_t count = batch->images.size(0);
-    if (count > 0) {
-      const auto logits = forward(model, batch->images, options.bfloat16).logits;
-      loss_sum += cross_entropy(logits, batch->labels.to(logits.device())).item<double>() * static_cast<double>(count);
-      result.score.add(logits, batch->labels);
+    if (batch->size() > 0) {
+      const auto outputs = network.forward(batch->images, options.bfloat16);
+      sums.add(task.losses(outputs, *batch, {.training = false, .devices = 1}), task.weight(*batch), batch->size());
+      score->add(outputs, *batch);
     }
     for (auto& sample : loader.newly_broken()) result.broken.push_back(std::move(sample));
-    if (options.progress) options.progress(result.score.samples);
+    if (options.progress) options.progress(static_cast<int64_t>(sums.samples));
   }
-  if (options.group) add_up(*options.group, loss_sum, result.score);
-  if (result.score.samples > 0) result.loss = loss_sum / static_cast<double>(result.score.samples);
+  if (options.group && options.group->world() > 1) {
+    add_up(*options.group, sums);
+    score = merged(*options.group, task, *score);
+  }
+  result.samples = static_cast<int64_t>(sums.samples);
+  result.values = values_of(task, sums, *score);
   return result;
 }
 

@@ -1,20 +1,22 @@
-// A model's loss and its two scores on a whole set, every sample counted once.
+// How a model does on a whole set, every sample counted once.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "frn/data/loader.h"
 #include "frn/dist/group.h"
-#include "frn/metrics/top_k.h"
-#include "frn/models/model.h"
+#include "frn/train/task.h"
 
 namespace frn::train {
 
 struct Evaluation {
-  double loss = 0;  // the mean, without label smoothing
-  TopK score;
+  NamedValues values;  // "loss", its parts where there are several, and the task's metrics
+  int64_t samples = 0;
   std::vector<data::BrokenSample> broken;  // this rank's samples that could not be read, and do not count
+
+  double operator[](std::string_view key) const { return value_of(values, key); }
 };
 
 struct EvaluateOptions {
@@ -28,8 +30,8 @@ struct EvaluateOptions {
   std::function<void(int64_t)> progress = nullptr;
 };
 
-// In eval mode; the model's mode is as before afterwards.
-Evaluation evaluate(Model& model, const std::shared_ptr<const data::Dataset>& dataset, const data::Pipeline& pipeline,
-                    const EvaluateOptions& options);
+// In eval mode; the model's mode is as before afterwards. `pipeline` is for sets that give images.
+Evaluation evaluate(const Network& network, const Task& task, const std::shared_ptr<const data::Dataset>& dataset,
+                    const data::Pipeline& pipeline, const EvaluateOptions& options);
 
 }  // namespace frn::train

@@ -15,7 +15,7 @@ namespace {
 
 using Names = std::map<const torch::nn::Module*, std::string>;
 
-Names names_of(const Model& model) {
+Names names_of(const torch::nn::Module& model) {
   Names names;
   for (const auto& item : model.named_modules()) names.emplace(item.value().get(), item.key());
   return names;
@@ -42,7 +42,7 @@ struct Sums {
 }  // namespace
 
 std::vector<LayerState> layer_states(Step& step, const at::Tensor& images, std::span<const RandomKey> keys) {
-  const auto names = names_of(*step.model());
+  const auto names = names_of(step.network().module());
   std::vector<const torch::nn::Module*> order;
   std::map<const torch::nn::Module*, Sums> sums;
   const LayerWatch watch([&](const torch::nn::Module& layer, const at::Tensor& output) {
@@ -68,7 +68,7 @@ std::vector<LayerState> layer_states(Step& step, const at::Tensor& images, std::
 }
 
 std::optional<std::string> first_bad_layer(Step& step, const at::Tensor& images, std::span<const RandomKey> keys) {
-  const auto names = names_of(*step.model());
+  const auto names = names_of(step.network().module());
   std::optional<std::string> bad;
   size_t place = 0;  // of a layer in its forward pass
   size_t first = std::numeric_limits<size_t>::max();

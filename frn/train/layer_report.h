@@ -7,15 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "frn/core/run_rows.h"
 #include "frn/train/step.h"
 
 namespace frn::train {
-
-struct LayerState {
-  std::string name;
-  double scale = 0;               // the root of the mean square of its output
-  std::optional<double> clipped;  // the share of units at the threshold, of a layer with ReLU or TLU
-};
 
 // Every norm of the step's model, in the order in which they run, for a batch as the step takes it (devices, pieces,
 // dropout); without gradients. The model's weights and statistics stay as they are.

@@ -13,8 +13,9 @@ namespace frn::train {
 
 class Records {
  public:
-  // Lines of steps after the first one, left by a run that was killed, are dropped.
-  Records(const RunFolder& folder, int64_t first_step, int64_t seed);
+  // Lines of steps after the first one, left by a run that was killed, are dropped. The first of the metrics decides
+  // which validation is the best.
+  Records(const RunFolder& folder, int64_t first_step, int64_t seed, std::vector<Metric> metrics);
 
   void add(const TrainRow& row);
   void add(const ValidationRow& row);
@@ -33,7 +34,9 @@ class Records {
  private:
   void remember(const TrainRow& row);
   void remember(const ValidationRow& row);
+  void add_scalars(const std::string& group, const NamedValues& values, int64_t step);
 
+  std::vector<Metric> metrics_;
   RunLog log_;
   tensorboard::EventFile events_;
   std::deque<TrainRow> last_trained_;  // as many as kImagesAtTheEnd need

@@ -1,7 +1,5 @@
 #include "frn/train/run_folder.h"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
 
 #include "frn/core/error.h"
@@ -9,17 +7,11 @@
 #include "frn/core/whole_file.h"
 #include "frn/nn/layers.h"
 #include "frn/nn/weights.h"
+#include "frn/train/classification.h"
 #include "frn/train/run_hold.h"
 
 namespace frn::train {
 namespace {
-
-data::Augmentation augmentation_of(const TrainConfig& config, const data::SetFacts& facts) {
-  if (config.augmentation == "none") return data::Augmentation::kNone;
-  if (config.augmentation == "pad-crop-flip") return data::Augmentation::kPadCropFlip;
-  if (config.augmentation == "inception") return data::Augmentation::kInception;
-  return facts.augmentation;
-}
 
 // Beside a run that has not begun: a study's files about its cell, and what a killed start left.
 bool may_be_there(const std::string& name) {
@@ -79,38 +71,43 @@ TrainConfig with_eps_of_weights(TrainConfig config) {
 data::Pipeline training_pipeline(const TrainConfig& config, const data::SetFacts& facts) {
   auto pipeline = evaluation_pipeline(config, facts);
   pipeline.crop = 0;
-  pipeline.augmentation = augmentation_of(config, facts);
+  pipeline.augmentation = config.augmentation.value_or(facts.augmentation);
   const bool inception = pipeline.augmentation == data::Augmentation::kInception;
-  pipeline.colour = facts.channels == 3 && (config.colour == "on" || (config.colour == "auto" && inception));
+  pipeline.colour = facts.channels == 3 && config.colour.value_or(inception);
   return pipeline;
 }
 
 data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::SetFacts& facts) {
   return {.augmentation = data::Augmentation::kNone,
           .colour = false,
-          .size = config.image_size > 0 ? config.image_size : facts.image_size,
+          .size = config.image_size.value_or(facts.image_size),
           .crop = config.evaluation_crop,
           .channels = facts.channels,
           .mean = facts.mean,
           .deviation = facts.deviation};
 }
 
-int64_t images_to_evaluate_at_once(const TrainConfig& config, int64_t processes) {
+int64_t images_to_evaluate_at_once(const TrainSettings& settings, int64_t processes) {
   constexpr int64_t kFewest = 16;
   constexpr int64_t kMost = 100;
-  if (config.images_at_once > 0) return std::min(kMost, config.images_at_once);
-  return std::clamp(config.batch_per_device * config.devices / processes, kFewest, kMost);
+  if (settings.images_at_once > 0) return std::min(kMost, settings.images_at_once);
+  return std::clamp(settings.batch_per_device * settings.devices / processes, kFewest, kMost);
 }
 
 std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels) {
-  at::manual_seed(RandomKey(static_cast<uint64_t>(config.seed)).value());
-  auto model =
-      frn::make_model(config.model, {.norm = NormActSpec::parse(config.norm),
-                                     .classes = classes,
-                                     .input_channels = channels,
-                                     .dropout = config.dropout < 0 ? std::nullopt : std::optional(config.dropout)});
-  if (config.layout == "channels-last") set_memory_format(*model, at::MemoryFormat::ChannelsLast);
+  const OwnRandomNumbers random(RandomKey(static_cast<uint64_t>(config.seed)).value(), at::kCPU);
+  auto model = frn::make_model(config.model, {.norm = NormActSpec::parse(config.norm),
+                                              .classes = classes,
+                                              .input_channels = channels,
+                                              .dropout = config.dropout});
+  if (config.channels_last()) set_memory_format(*model, at::MemoryFormat::ChannelsLast);
   return model;
+}
+
+std::shared_ptr<const Task> make_task(const TrainConfig& config, const Model& model,
+                                      const std::vector<std::string>& classes) {
+  return std::make_shared<Classification>(ClassificationOptions{
+      .classes = classes, .label_smoothing = config.label_smoothing, .auxiliary_weight = model.row().auxiliary_weight});
 }
 
 TrainedModel open_trained(const RunFolder& folder, Weights weights) {
@@ -131,6 +128,7 @@ TrainedModel open_trained(const RunFolder& folder, Weights weights) {
   const auto usual = [&] { return data::parse_data_name(trained.config.data).kind->usual; };
   trained.facts = checkpoint.state.facts ? *checkpoint.state.facts : usual();
   trained.model = make_model(trained.config, static_cast<int64_t>(trained.classes.size()), trained.facts.channels);
+  trained.task = make_task(trained.config, *trained.model, trained.classes);
   load_state(*trained.model, trained.averaged ? checkpoint.averages : checkpoint.model);
   trained.model->eval();
   return trained;

@@ -10,6 +10,7 @@
 #include "frn/models/model.h"
 #include "frn/train/checkpoint.h"
 #include "frn/train/config.h"
+#include "frn/train/task.h"
 
 namespace frn::train {
 
@@ -43,15 +44,19 @@ data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::SetFac
 
 // How many images go through the network at once when nobody says, with so many processes: what training takes, from 16
 // to 100. Without gradients an image keeps two maps or three, where training keeps them all.
-int64_t images_to_evaluate_at_once(const TrainConfig& config, int64_t processes = 1);
+int64_t images_to_evaluate_at_once(const TrainSettings& settings, int64_t processes = 1);
 
-// Fresh weights that follow from the seed.
+// Fresh weights that follow from the seed; torch's own generator goes on as if nothing had been drawn from it.
 std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels);
+// What the model learns.
+std::shared_ptr<const Task> make_task(const TrainConfig& config, const Model& model,
+                                      const std::vector<std::string>& classes);
 
 // A run's network with the weights of its newest whole checkpoint, in eval mode; the moving average's where one is kept
 // and asked for.
 struct TrainedModel {
   std::shared_ptr<Model> model;
+  std::shared_ptr<const Task> task;
   TrainConfig config;
   std::vector<std::string> classes;
   data::SetFacts facts;  // of the set it was trained on
@@ -60,7 +65,7 @@ struct TrainedModel {
   bool averaged = false;
   std::vector<std::string> damaged;  // newer checkpoints that could not be read, one sentence each
 };
-enum class Weights { kBest, kPlain, kAveraged };  // kBest: averaged where there are some
-TrainedModel open_trained(const RunFolder& folder, Weights weights = Weights::kBest);
+enum class Weights { kAuto, kPlain, kAveraged };  // kAuto: averaged where there are some
+TrainedModel open_trained(const RunFolder& folder, Weights weights = Weights::kAuto);
 
 }  // namespace frn::train

@@ -47,9 +47,8 @@ RunHold::~RunHold() {
   remove_empty(made_);
 }
 
-void RunHold::write(const TrainConfig& config) const {
-  const auto text = to_toml(config);
-  if (contents_of(folder_.config()) != text) write_whole_file(folder_.config(), text, "train");
+void RunHold::write(const std::string& config_text) const {
+  if (contents_of(folder_.config()) != config_text) write_whole_file(folder_.config(), config_text, "train");
 }
 
 void RunHold::discard(const std::vector<fs::path>& files) const {

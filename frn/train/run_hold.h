@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,8 +25,8 @@ class RunHold {
   bool fresh() const { return fresh_; }  // no run was there
   const std::optional<std::string>& weakness() const { return lock_->weakness(); }
 
-  // The settings as config.toml, which `eval` and a resumed run read.
-  void write(const TrainConfig& config) const;
+  // config.toml, which `eval` and a resumed run read.
+  void write(const std::string& config_text) const;
   // Of a fresh run that did not come to its first step: removes these files and what write() wrote, so that the
   // corrected command may use the same folder.
   void discard(const std::vector<std::filesystem::path>& files) const;

@@ -1,38 +1,26 @@
 // Stochastic gradient descent with momentum and weight decay, as torch.optim.SGD computes it:
-//   g = grad + weight_decay*w        v = momentum*v + g        w = w - lr*v
+//   g = grad + weight_decay*w        v = momentum*v + g        w = w - lr*v        (Nesterov: w = w - lr*(g +
+//   momentum*v))
 // with v starting at 0, in one pass over memory.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "frn/nn/parameter_groups.h"
-#include "frn/nn/weights.h"
+#include "frn/train/optimizer.h"
 
 namespace frn::train {
 
-class Sgd {
+class Sgd : public Optimizer {
  public:
   struct Options {
     double momentum = 0.9;
     double weight_decay = 0;  // on the decayed group
+    bool nesterov = false;
   };
 
   Sgd(const ParameterGroups& groups, const Options& options);
 
-  // Parameters without a gradient stay as they are.
-  void step(double lr);
-  void clear_gradients();
-  // The norm of all gradients together, as torch's clip_grad_norm_ takes it; not finite when a gradient is not.
-  double gradient_norm() const;
-  // The name of the first parameter with a gradient that is not finite; empty when there is none.
-  std::string first_bad_gradient() const;
-  void scale_gradients(double factor);
-
-  // The velocities by parameter name, sharing memory.
-  NamedTensors velocities() const;
-  // Throws frn::Error when names or shapes differ.
-  void load_velocities(const NamedTensors& velocities);
+  void step(double lr) override;
+  NamedTensors state() const override;  // "momentum.NAME"
+  void load(const NamedTensors& state) override;
 
  private:
   struct Slot {
@@ -42,7 +30,7 @@ class Sgd {
     double weight_decay;
   };
 
-  double momentum_;
+  Options options_;
   std::vector<Slot> slots_;
 };
 

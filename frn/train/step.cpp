@@ -1,60 +1,39 @@
 #include "frn/train/step.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "frn/core/error.h"
-#include "frn/losses/cross_entropy.h"
 #include "frn/nn/batch_norm.h"
 #include "frn/nn/dropout.h"
 
 namespace frn::train {
 namespace {
 
-// Products and convolutions in bfloat16 while it lives.
-class Autocast {
- public:
-  Autocast(bool on, at::DeviceType device) : on_(on), device_(device) {
-    if (!on_) return;
-    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
-    at::autocast::set_autocast_enabled(device_, true);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (!on_) return;
-    // The cache of narrow weights must not outlive their next change.
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, false);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
+constexpr uint64_t kTorchKey = 0x746f726368;  // apart from what dropout draws from the same key
 
- private:
-  bool on_;
-  at::DeviceType device_;
-};
+at::Tensor sum_of(const std::vector<NamedLoss>& losses) {
+  if (losses.empty()) throw Error("train", "a task must give at least one loss but gave none");
+  auto sum = losses.front().value;
+  for (size_t i = 1; i < losses.size(); ++i) sum = sum + losses[i].value;
+  return sum;
+}
+
+void add_parts(const std::vector<NamedLoss>& losses, double share, NamedValues& to) {
+  if (losses.size() < 2) return;
+  if (to.empty()) {
+    for (const auto& loss : losses) to.push_back({loss.name, 0});
+  }
+  for (size_t i = 0; i < losses.size(); ++i) to.at(i).value += losses[i].value.item<double>() * share;
+}
 
 }  // namespace
 
-ModelOutput forward(Model& model, const at::Tensor& images, bool bfloat16) {
-  const auto device = model.parameters().front().device();
-  const Autocast autocast(bfloat16, device.type());
-  return model.forward(images.to(device));
-}
-
-at::Tensor loss_of(const Model& model, const ModelOutput& output, const at::Tensor& truth, double label_smoothing) {
-  const auto labels = truth.to(output.logits.device());
-  auto loss = cross_entropy(output.logits, labels, label_smoothing);
-  if (output.auxiliary.defined()) {
-    loss = loss + model.row().auxiliary_weight * cross_entropy(output.auxiliary, labels, label_smoothing);
-  }
-  return loss;
-}
-
-Step::Step(std::shared_ptr<Model> model, const StepOptions& options) : model_(std::move(model)), options_(options) {}
+Step::Step(Network network, std::shared_ptr<const Task> task, StepOptions options)
+    : network_(std::move(network)), task_(std::move(task)), options_(std::move(options)) {}
 
 bool Step::goes_on(const StepResult& result) const { return options_.always_backward || std::isfinite(result.loss); }
 
@@ -63,7 +42,7 @@ bool Step::goes_on(const StepResult& result) const { return options_.always_back
 std::vector<Step::Piece> Step::pieces_of(int64_t batch) const {
   if (batch == 0 || batch % options_.devices != 0) {
     throw Error("train", "a batch must be a multiple of the " + std::to_string(options_.devices) + " devices but has " +
-                             std::to_string(batch) + " images");
+                             std::to_string(batch) + " samples");
   }
   std::vector<Piece> out;
   const int64_t micro_batch = options_.batch_per_device * options_.devices;
@@ -82,43 +61,55 @@ std::vector<Step::Piece> Step::pieces_of(int64_t batch) const {
                      .devices = devices,
                      .with_device_0 = piece == 0 && options_.holds_device_0,
                      .last_of_micro_batch = piece == 0,
-                     .last = piece == 0 && first_image + count == batch,
-                     .weight = static_cast<double>(length) / static_cast<double>(batch)});
+                     .last = piece == 0 && first_image + count == batch});
     }
   }
   return out;
 }
 
-ModelOutput Step::forward_piece(const at::Tensor& images, std::span<const RandomKey> keys, const Piece& piece,
-                                bool with_statistics) {
-  if (piece.devices != devices_set_) set_virtual_devices(*model_, devices_set_ = piece.devices);
+Outputs Step::forward_piece(const at::Tensor& images, std::span<const RandomKey> keys, const Piece& piece,
+                            bool with_statistics) {
+  auto& module = network_.module();
+  if (piece.devices != devices_set_) set_virtual_devices(module, devices_set_ = piece.devices);
   const bool tracks = piece.with_device_0 && with_statistics;
-  if (tracks != tracking_set_) set_tracks_statistics(*model_, tracking_set_ = tracks);
-  const DropoutKeys own(
-      keys.empty() ? keys : keys.subspan(static_cast<size_t>(piece.begin), static_cast<size_t>(piece.length)));
-  return forward(*model_, images.narrow(0, piece.begin, piece.length), options_.bfloat16);
+  if (tracks != tracking_set_) set_tracks_statistics(module, tracking_set_ = tracks);
+  const auto own =
+      keys.empty() ? keys : keys.subspan(static_cast<size_t>(piece.begin), static_cast<size_t>(piece.length));
+  const DropoutKeys dropout(own);
+  std::optional<OwnRandomNumbers> random;
+  if (!own.empty()) random.emplace(own.front().with(kTorchKey).value(), network_.device());
+  return network_.forward(images.narrow(0, piece.begin, piece.length), options_.bfloat16);
 }
 
-void Step::run_piece(const at::Tensor& images, const at::Tensor& labels, std::span<const RandomKey> keys,
-                     const Piece& piece, StepResult& result) {
-  const auto output = forward_piece(images, keys, piece, /*with_statistics=*/true);
-  const auto truth = labels.narrow(0, piece.begin, piece.length);
-  auto loss = loss_of(*model_, output, truth, options_.label_smoothing);
-  result.loss += loss.item<double>() * piece.weight;
+void Step::run_piece(const data::Batch& batch, std::span<const RandomKey> keys, const Piece& piece, double whole_weight,
+                     Score& score, StepResult& result) {
+  const auto outputs = forward_piece(batch.images, keys, piece, /*with_statistics=*/true);
+  const auto part = batch.part(piece.begin, piece.length);
+  const auto losses = task_->losses(outputs, part, {.training = true, .devices = piece.devices});
+  auto loss = sum_of(losses);
+  const double share = whole_weight > 0 ? task_->weight(part) / whole_weight : 0;
+  result.loss += loss.item<double>() * share;
   if (!goes_on(result)) return;
-  result.score.add(output.logits, truth);
-  if (piece.weight != 1) loss = loss * piece.weight;
+  add_parts(losses, share, result.losses);
+  score.add(outputs, part);
+  if (share != 1) loss = loss * share;
   if (piece.last && options_.before_last) options_.before_last();
   loss.backward();
 }
 
-StepResult Step::run(const at::Tensor& images, const at::Tensor& labels, std::span<const RandomKey> keys) {
+StepResult Step::run(const data::Batch& batch, std::span<const RandomKey> keys) {
   StepResult result;
-  for (const auto& piece : pieces_of(images.size(0))) {
+  const auto pieces = pieces_of(batch.size());
+  const auto score = task_->make_training_score();
+  result.weight = task_->weight(batch);
+  result.samples = batch.size();
+  const double whole = options_.mean_weight ? options_.mean_weight(result.weight) : result.weight;
+  for (const auto& piece : pieces) {
     if (!goes_on(result)) break;
-    run_piece(images, labels, keys, piece, result);
+    run_piece(batch, keys, piece, whole, *score, result);
     if (piece.last_of_micro_batch && !piece.last && options_.between_micro_batches) options_.between_micro_batches();
   }
+  result.score = score->pack();
   return result;
 }
 

@@ -45,7 +45,7 @@ class FakeSet : public Dataset {
     classes_ = {"a", "b", "c"};
   }
   int64_t size() const override { return size_; }
-  int64_t label(int64_t index) const override { return index % 3; }
+  Target target(int64_t index) const override { return {.label = index % 3}; }
   std::string name(int64_t index) const override { return "image " + std::to_string(index); }
   std::unique_ptr<ImageSource> open(int64_t index) const override {
     ++opened;

@@ -60,12 +60,12 @@ TEST_F(Cifar, TenHasFiveFilesAndPlanesBecomePixels) {
   write("test_batch.bin", record(std::string(1, '\x09'), 40));
   const auto set = open("cifar10");
   ASSERT_EQ(set->size(), 10);
-  EXPECT_EQ(set->label(3), 2);
+  EXPECT_EQ(set->target(3).label, 2);
   EXPECT_EQ(set->name(3), "data_batch_2.bin, image 1");
   EXPECT_EQ(set->classes().size(), 10U);
   const auto image = set->open(3)->read({31, 31, 1, 1}, {1, 1});
   EXPECT_EQ(image.pixels, (std::vector<uint8_t>{20, 21, 22}));
-  EXPECT_EQ(open("cifar10", Split::kValidation)->label(0), 9);
+  EXPECT_EQ(open("cifar10", Split::kValidation)->target(0).label, 9);
 }
 
 TEST_F(Cifar, HundredTakesTheFineLabel) {
@@ -74,7 +74,7 @@ TEST_F(Cifar, HundredTakesTheFineLabel) {
   write("fine_label_names.txt", names);
   write("train.bin", record("\x05\x63", 1));
   const auto set = open("cifar100");
-  EXPECT_EQ(set->classes()[static_cast<size_t>(set->label(0))], "class99");
+  EXPECT_EQ(set->classes()[static_cast<size_t>(set->target(0).label)], "class99");
   write("train.bin", record("\x05\x64", 1));
   EXPECT_NE(complaint("cifar100").find("labels must be below 100 but image 0 has 100"), std::string::npos);
 }
@@ -109,7 +109,7 @@ TEST_F(ImageFolder, LabelsAreTheTrainingFoldersInOrder) {
   EXPECT_TRUE(train->name(2).ends_with("train/cat/1.jpg"));
   const auto validation = open("imagefolder", Split::kValidation);
   ASSERT_EQ(validation->size(), 1);
-  EXPECT_EQ(validation->label(0), 2) << "cat's number in train, not in val";
+  EXPECT_EQ(validation->target(0).label, 2) << "cat's number in train, not in val";
 }
 
 TEST_F(ImageFolder, SaysWhatAFolderLacks) {
@@ -170,7 +170,7 @@ TEST(Noise, ImagesFollowFromTheirIndex) {
   constexpr ptrdiff_t kPlace = 5 * 20 + 3;
   EXPECT_TRUE(std::equal(part.pixels.begin(), part.pixels.begin() + 10, whole.pixels.begin() + kPlace));
   EXPECT_EQ(set->classes().size(), 7U);
-  EXPECT_EQ(set->label(9), 2);
+  EXPECT_EQ(set->target(9).label, 2);
   EXPECT_EQ(open_dataset(parse_data_name("random"), Split::kTrain)->open(0)->size(), (Size{224, 224}));
   for (const auto* text :
        {"random:x", "random:20", "random:20x2x3", "random:20x3x0", "random:0x3x1", "random:2x3x4x"}) {
@@ -191,7 +191,7 @@ TEST(RealCifar10, HasItsPublishedCounts) {
   const auto name = parse_data_name("cifar10:" + folder.string());
   const auto set = open_dataset(name, Split::kTrain);
   EXPECT_EQ(set->size(), 50000);
-  EXPECT_EQ(set->classes()[static_cast<size_t>(set->label(0))], "frog");
+  EXPECT_EQ(set->classes()[static_cast<size_t>(set->target(0).label)], "frog");
   const auto report = check_dataset(*open_dataset(name, Split::kValidation), 2);
   EXPECT_EQ(report.per_class, std::vector<int64_t>(10, 1000));
   EXPECT_TRUE(report.broken.empty());

@@ -120,7 +120,7 @@ TEST_F(IdxSet, ReadsBothSplitsByMnistsNames) {
   write("t10k-labels-idx1-ubyte", header({1}) + '\0');
   const auto train = open(Split::kTrain);
   EXPECT_EQ(train->size(), 2);
-  EXPECT_EQ(train->label(0), 3);
+  EXPECT_EQ(train->target(0).label, 3);
   EXPECT_EQ(train->classes(), (std::vector<std::string>{"0", "1", "2", "3"}));
   EXPECT_NE(train->name(1).find("train-images-idx3-ubyte, image 1"), std::string::npos);
   const auto image = train->open(1)->read({0, 1, 2, 1}, {2, 2});
@@ -154,7 +154,7 @@ TEST(Idx, FashionMnistIsKnownByItsLabels) {
     const auto part = folder / (split == Split::kTrain ? "train" : "t10k");
     for (const int64_t shift : {0, 1}) {
       std::string labels;
-      for (int64_t i = 0; i < 600; ++i) labels += static_cast<char>((built_in->label(i) + shift) % 10);
+      for (int64_t i = 0; i < 600; ++i) labels += static_cast<char>((built_in->target(i).label + shift) % 10);
       std::ofstream(part.string() + "-labels-idx1-ubyte", std::ios::binary) << header({600}) << labels;
       std::ofstream(part.string() + "-images-idx3-ubyte", std::ios::binary)
           << header({600, 2, 3}) << std::string(size_t{600} * 6, 'x');

@@ -103,7 +103,7 @@ Result list(const std::vector<std::string>& words) {
       open_dataset(parse_data_name(words.at(2)), words.at(3) == "train" ? Split::kTrain : Split::kValidation);
   std::vector<int64_t> labels;
   for (int64_t i = 0; i < set->size(); ++i) {
-    labels.push_back(set->label(i));
+    labels.push_back(set->target(i).label);
     std::cout << words.at(1) << "\t" << set->name(i) << "\n";
   }
   return result_of(Dtype::kI64, {set->size()}, labels);

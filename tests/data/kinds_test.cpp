@@ -43,7 +43,7 @@ TEST(FashionMini, HoldsWhatItsReadmeSays) {
     EXPECT_EQ(set->size(), 10 * per_class);
     EXPECT_EQ(set->classes().size(), 10U);
     std::map<int64_t, int> counts;
-    for (int64_t i = 0; i < set->size(); ++i) ++counts[set->label(i)];
+    for (int64_t i = 0; i < set->size(); ++i) ++counts[set->target(i).label];
     ASSERT_EQ(counts.size(), 10U);
     for (const auto& [label, count] : counts) EXPECT_EQ(count, per_class);
   }
@@ -52,7 +52,7 @@ TEST(FashionMini, HoldsWhatItsReadmeSays) {
 // Fashion-MNIST's first training image is an ankle boot, its first test image too.
 TEST(FashionMini, KeepsTheOrderOfTheOriginal) {
   const auto train = open_dataset(parse_data_name("fashion-mini"), Split::kTrain);
-  EXPECT_EQ(train->classes()[static_cast<size_t>(train->label(0))], "Ankle boot");
+  EXPECT_EQ(train->classes()[static_cast<size_t>(train->target(0).label)], "Ankle boot");
   const auto source = train->open(0);
   EXPECT_EQ(source->size(), (Size{28, 28}));
   const auto image = source->read({0, 0, 28, 28}, {28, 28});

@@ -1,12 +1,14 @@
 #include "frn/data/loader.h"
 
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -45,7 +47,7 @@ std::vector<Batch> all_batches(const std::shared_ptr<const Dataset>& set, const 
 void expect_equal(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.number, b.number);
   EXPECT_EQ(a.indices, b.indices);
-  EXPECT_TRUE(at::equal(a.labels, b.labels));
+  EXPECT_TRUE(at::equal(a.labels(), b.labels()));
   EXPECT_TRUE(at::equal(a.images, b.images));
 }
 
@@ -102,7 +104,7 @@ TEST(Loader, ReplacesABrokenSampleAndTellsOfItOnce) {
     EXPECT_EQ(batch->images.size(0), kBatch);
     for (size_t i = 0; i < batch->indices.size(); ++i) {
       EXPECT_TRUE(batch->indices[i] != 4 && batch->indices[i] != 11);
-      EXPECT_EQ(batch->labels[static_cast<int64_t>(i)].item<int64_t>(), batch->indices[i] % 3);
+      EXPECT_EQ(batch->labels()[static_cast<int64_t>(i)].item<int64_t>(), batch->indices[i] % 3);
     }
     for (const auto& broken : loader.newly_broken()) told.push_back(broken.name + ": " + broken.reason);
   }
@@ -117,7 +119,7 @@ TEST(Loader, LeavesABrokenSampleOutWhenAsked) {
   std::vector<int64_t> seen;
   for (const auto& batch : batches) {
     EXPECT_EQ(batch.images.size(0), static_cast<int64_t>(batch.indices.size()));
-    EXPECT_EQ(batch.labels.size(0), static_cast<int64_t>(batch.indices.size()));
+    EXPECT_EQ(batch.labels().size(0), static_cast<int64_t>(batch.indices.size()));
     seen.insert(seen.end(), batch.indices.begin(), batch.indices.end());
   }
   EXPECT_EQ(batches.size(), 7U) << "a batch of broken samples alone is left out";
@@ -210,6 +212,48 @@ TEST(Loader, SaysWhatIsWrongWithItsOptions) {
   EXPECT_THROW(Loader(set, small_pipeline(), order_of(1), {.workers = -1}), Error);
   EXPECT_THROW(Loader(set, small_pipeline(), order_of(1), {.workers = 1, .batches_ahead = 0}), Error);
   EXPECT_THROW(Loader(set, small_pipeline(), order_of(1), {.workers = 1, .first_batch = -1}), Error);
+}
+
+// A set that prepares its samples itself: signals of 6 values, some broken, one of another length.
+class SignalSet : public Dataset {
+ public:
+  explicit SignalSet(int64_t odd = -1) : odd_(odd) {}
+  int64_t size() const override { return kSamples; }
+  Target target(int64_t index) const override { return {.numbers = {static_cast<double>(index)}}; }
+  std::string name(int64_t index) const override { return "signal " + std::to_string(index); }
+  std::unique_ptr<ImageSource> open(int64_t) const override { throw std::logic_error("no image here"); }
+  std::optional<Sample> sample(int64_t index, RandomKey key) const override {
+    if (index == 7) throw Error("signal", "signal 7 is broken");
+    Random random(key);
+    return Sample{at::full({index == odd_ ? 5 : 6}, random.uniform() + static_cast<double>(index)), target(index)};
+  }
+
+ private:
+  int64_t odd_;
+};
+
+TEST(Loader, SamplesThatASetPreparesItselfAreStackedWhateverTheWorkers) {
+  const auto set = std::make_shared<SignalSet>();
+  const auto none = all_batches(set, order_of(2), {.workers = 0});
+  const auto three = all_batches(set, order_of(2), {.workers = 3});
+  ASSERT_EQ(none.size(), three.size());
+  for (size_t i = 0; i < none.size(); ++i) {
+    expect_equal(none[i], three[i]);
+    EXPECT_EQ(none[i].images.sizes(), (std::vector<int64_t>{kBatch, 6}));
+    for (size_t j = 0; j < none[i].indices.size(); ++j) {
+      const auto index = static_cast<double>(none[i].indices[j]);
+      EXPECT_NE(index, 7) << "another takes its place";
+      EXPECT_EQ(none[i].targets[j].numbers, (std::vector<double>{index}));
+      EXPECT_EQ(std::floor(none[i].images[static_cast<int64_t>(j)][0].item<double>()), index);
+    }
+  }
+}
+
+TEST(Loader, SamplesOfUnequalShapesAreNamed) {
+  Loader loader(std::make_shared<SignalSet>(3), small_pipeline(), order_of(1), {.workers = 0});
+  const auto message = message_of(loader);
+  EXPECT_NE(message.find("must have one shape"), std::string::npos) << message;
+  EXPECT_NE(message.find("signal 3"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -13,10 +13,14 @@ namespace fs = std::filesystem;
 Checkpoint sample(int64_t step) {
   Checkpoint checkpoint;
   checkpoint.state = {.step = step, .seed = 5, .samples = 100, .batch_global = 8, .classes = {"a \"b\"", "é"}};
-  checkpoint.state.running = {.loss_sum = 0.1, .score = {.samples = 3, .first = 1, .first_five = 2}};
+  checkpoint.state.running = {.loss_sum = 0.1,
+                              .loss_sums = {{"a_loss", 0.025}, {"b_loss", 0.075}},
+                              .weight = 2.5,
+                              .samples = 3,
+                              .score = {3, 1, 2}};
   checkpoint.state.seconds = 1.5;
   checkpoint.model = {{"w", torch::full({1000}, static_cast<float>(step))}};
-  checkpoint.velocities = {{"w", torch::full({1000}, 0.5)}};
+  checkpoint.optimizer = {{"momentum.w", torch::full({1000}, 0.5)}};
   checkpoint.averages = {{"w", torch::full({1000}, 0.25)}};
   return checkpoint;
 }
@@ -43,10 +47,12 @@ TEST_F(Checkpoints, ComeBackAsTheyWere) {
   EXPECT_EQ(state.seed, 5U);
   EXPECT_EQ(state.classes, sample(7).state.classes);
   EXPECT_EQ(state.running.loss_sum, 0.1);
-  EXPECT_EQ(state.running.score.first_five, 2);
+  EXPECT_EQ(state.running.loss_sums, sample(7).state.running.loss_sums);
+  EXPECT_EQ(state.running.weight, 2.5);
+  EXPECT_EQ(state.running.score, (std::vector<double>{3, 1, 2}));
   EXPECT_EQ(state.seconds, 1.5);
   EXPECT_TRUE(torch::equal(found.checkpoint.model.at("w"), sample(7).model.at("w")));
-  EXPECT_TRUE(torch::equal(found.checkpoint.velocities.at("w"), sample(7).velocities.at("w")));
+  EXPECT_TRUE(torch::equal(found.checkpoint.optimizer.at("momentum.w"), sample(7).optimizer.at("momentum.w")));
   EXPECT_TRUE(torch::equal(found.checkpoint.averages.at("w"), sample(7).averages.at("w")));
 }
 
@@ -166,6 +172,16 @@ TEST_F(Checkpoints, AFolderThatCannotBeMadeIsOneSentence) {
 }
 
 TEST_F(Checkpoints, NoFolderIsNoCheckpoint) { EXPECT_FALSE(CheckpointFolder(place_).newest()); }
+
+// As versions before 0.3 wrote it.
+TEST(TrainStateText, OfEarlierVersionsIsRead) {
+  const auto state =
+      state_from_text(R"({"step":7,"seed":1,"samples":100,"batch_global":8,"classes":["a"],"seconds":1.5,)"
+                      R"("running":{"loss_sum":0.1,"samples":3,"first":1,"first_five":2}})");
+  EXPECT_EQ(state.running.weight, 3);
+  EXPECT_EQ(state.running.samples, 3);
+  EXPECT_EQ(state.running.score, (std::vector<double>{3, 1, 2}));
+}
 
 }  // namespace
 }  // namespace frn::train

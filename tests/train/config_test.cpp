@@ -25,16 +25,22 @@ TEST_F(Config, EverySettingComesBackFromToml) {
   int64_t count = 0;
   for (const auto& setting : settings_of(config)) {
     ++count;
-    std::visit(
-        [&](auto* value) {
-          using T = std::remove_pointer_t<decltype(value)>;
-          if constexpr (std::is_same_v<T, std::string>) *value = "a \"b\\c\"\n#" + std::to_string(count);
-          if constexpr (std::is_same_v<T, int64_t>) *value = 1000000007 * count;
-          if constexpr (std::is_same_v<T, double>) *value = count / 7.0;
-          if constexpr (std::is_same_v<T, bool>) *value = !*value;
-          if constexpr (std::is_same_v<T, std::vector<double>>) *value = {count / 3.0, 1, 1e-300};
-        },
-        setting.value);
+    const auto before = setting.get();
+    Value other;
+    if (!setting.choices.empty())
+      other = setting.choices.back();
+    else if (before.text() != nullptr)
+      other = "a \"b\\c\"\n#" + std::to_string(count);
+    else if (before.flag() != nullptr)
+      other = !before.as_flag();
+    else if (before.whole() != nullptr)
+      other = 1000000007 * count;
+    else if (before.list() != nullptr)
+      other = Value::list_of(std::vector<double>{static_cast<double>(count) / 3.0, 1, 1e-300});
+    else
+      other = static_cast<double>(count) / 7.0;
+    EXPECT_TRUE(setting.put(other)) << setting.key;
+    EXPECT_EQ(setting.get(), other) << setting.key;
   }
   put(path_, to_toml(config));
   TrainConfig read;
@@ -73,9 +79,49 @@ TEST_F(Config, ValuesThatCannotBeAreOneSentence) {
   EXPECT_EQ(complaint([](auto& c) { c.batch_per_device = 0; }), "[train] batch_per_device must be at least 1 but is 0");
   EXPECT_EQ(complaint([](auto& c) { c.label_smoothing = 1; }),
             "[train] label_smoothing must be from 0 to below 1 but is 1");
-  EXPECT_NE(complaint([](auto& c) { c.schedule = "cosin"; }).find("did you mean 'cosine'"), std::string::npos);
+  EXPECT_NE(error_of_toml("schedule = 'cosin'").find("did you mean 'cosine'"), std::string::npos);
   EXPECT_NE(complaint([](auto& c) { c.lr_base = NAN; }).find("lr_base must be 0 or more"), std::string::npos);
   EXPECT_NE(complaint([](auto& c) { c.images_at_once = 7; }).find("at least one device's batch"), std::string::npos);
+}
+
+// What files of earlier versions hold: numbers that stand for "not given".
+TEST_F(Config, NumbersThatStandForNothingAreRead) {
+  TrainConfig config;
+  config.image_size = 3;
+  config.steps = 3;
+  config.warmup_steps = 3;
+  config.dropout = 0.3;
+  read_toml_text(config, "image_size = 0\nsteps = 0\nwarmup_steps = -1\ndropout = -1.0\naugmentation = 'auto'", "x");
+  EXPECT_FALSE(config.image_size || config.steps || config.warmup_steps || config.dropout || config.augmentation);
+  read_toml_text(config, "warmup_steps = 0\ndropout = 0\naugmentation = 'pad-crop-flip'\ncolour = 'on'", "x");
+  EXPECT_EQ(config.warmup_steps, 0);
+  EXPECT_EQ(config.dropout, 0);
+  EXPECT_EQ(config.augmentation, data::Augmentation::kPadCropFlip);
+  EXPECT_EQ(config.colour, true);
+}
+
+TEST_F(Config, TheDefaultRateFollowsTheOptimizer) {
+  TrainConfig config;
+  config.batch_per_device = 256;
+  EXPECT_DOUBLE_EQ(config.lr_peak(), 0.1);
+  config.optimizer = OptimizerKind::kAdamW;
+  EXPECT_DOUBLE_EQ(config.lr_peak(), 0.001);
+  EXPECT_NE(to_toml(config).find("lr_base = 0.001"), std::string::npos);
+  config.lr_base = 0.25;
+  EXPECT_DOUBLE_EQ(config.lr_peak(), 0.25);
+}
+
+// A program's own Trainer writes what counts for it, and the file can be read as any other.
+TEST_F(Config, GeneralSettingsAreAPartOfAll) {
+  TrainSettings settings;
+  settings.steps = 77;
+  const auto text = to_toml(settings);
+  EXPECT_EQ(text.find("model = "), std::string::npos);
+  EXPECT_EQ(text.find("label_smoothing"), std::string::npos);
+  TrainConfig read;
+  read_toml_text(read, text, "x");
+  EXPECT_EQ(read.steps, 77);
+  EXPECT_EQ(to_toml(static_cast<const TrainSettings&>(read)), text);
 }
 
 TEST_F(Config, TheRateFollowsTheGlobalBatch) {

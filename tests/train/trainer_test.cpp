@@ -179,7 +179,8 @@ TEST_F(TrainerTest, ARunThatCannotBeginLeavesNoFolder) {
   EXPECT_NE(begin(config).find("image_size must be at least 32 for vgg-a-small but is 8"), std::string::npos);
   config = tiny();  // seen by the first step alone
   config.norm = "bn+relu";
-  config.batch_per_device = config.image_size = 1;
+  config.batch_per_device = 1;
+  config.image_size = 1;
   EXPECT_NE(begin(config).find("more than 1 value per channel"), std::string::npos);
   EXPECT_FALSE(fs::exists(folder_ / "a"));
   EXPECT_EQ(run("a", tiny()).status, Status::kFinished);
@@ -201,7 +202,8 @@ TEST_F(TrainerTest, AFolderWithOtherThingsIsRefusedAndLeftAsItWas) {
 TEST_F(TrainerTest, AStartThatFailsTakesBackOnlyWhatItMade) {
   auto config = tiny();  // a failure that the first step alone sees: log and curves are there by then
   config.norm = "bn+relu";
-  config.batch_per_device = config.image_size = 1;
+  config.batch_per_device = 1;
+  config.image_size = 1;
   const auto begin = [&](const fs::path& out) {
     return error_of([&] { train({out}, config, {}, std::atomic<bool>{false}); });
   };
@@ -309,7 +311,7 @@ TEST_F(TrainerTest, EpsComesWithConvertedWeightsAndShowsInTheSettings) {
 TEST_F(TrainerTest, TheNetworkFitsTheSetNotItsKind) {
   auto config = tiny();
   config.data = "random:9x1x7";
-  config.image_size = 0;
+  config.image_size.reset();
   config.steps = 1;
   run("a", config);
   const auto trained = open_trained({folder_ / "a"});
@@ -323,7 +325,7 @@ TEST_F(TrainerTest, TheNetworkFitsTheSetNotItsKind) {
 
 TEST_F(TrainerTest, BfloatAutocastTrains) {
   auto config = tiny();
-  config.autocast = "bfloat16";
+  config.autocast = Autocast::kBfloat16;
   config.steps = 3;
   EXPECT_EQ(run("a", config).status, Status::kFinished);
 }
@@ -334,13 +336,13 @@ TEST_F(TrainerTest, EvaluationCountsEverySampleOnceWhateverTheBatch) {
   const auto name = data::parse_data_name("fashion-mini");
   const auto set = data::open_dataset(name, data::Split::kValidation);
   const auto pipeline = evaluation_pipeline(trained.config, trained.facts);
-  const auto one = evaluate(*trained.model, set, pipeline, {.images_at_once = 1000});
-  const auto other = evaluate(*trained.model, set, pipeline, {.images_at_once = 77, .workers = 0});
-  EXPECT_EQ(one.score.samples, 1000);
-  EXPECT_EQ(other.score.samples, 1000);
-  EXPECT_EQ(one.score.first, other.score.first);
-  EXPECT_EQ(one.score.first_five, other.score.first_five);
-  EXPECT_NEAR(one.loss, other.loss, 1e-5);
+  const auto one = evaluate(trained.model, *trained.task, set, pipeline, {.images_at_once = 1000});
+  const auto other = evaluate(trained.model, *trained.task, set, pipeline, {.images_at_once = 77, .workers = 0});
+  EXPECT_EQ(one.samples, 1000);
+  EXPECT_EQ(other.samples, 1000);
+  EXPECT_EQ(one["precision_at_1"], other["precision_at_1"]);
+  EXPECT_EQ(one["recall_at_5"], other["recall_at_5"]);
+  EXPECT_NEAR(one["loss"], other["loss"], 1e-5);
 }
 
 }  // namespace

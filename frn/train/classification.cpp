@@ -1,0 +1,78 @@
+#include "frn/train/classification.h"
+
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frn/core/error.h"
+#include "frn/losses/cross_entropy.h"
+#include "frn/metrics/top_k.h"
+
+namespace frn::train {
+namespace {
+
+class TopKScore : public Score {
+ public:
+  void add(const Outputs& outputs, const data::Batch& batch) override { top_k_.add(outputs.at(0), batch.labels()); }
+
+  std::vector<double> pack() const override {
+    return {static_cast<double>(top_k_.samples), static_cast<double>(top_k_.first),
+            static_cast<double>(top_k_.first_five)};
+  }
+
+  void merge(std::span<const double> packed) override {
+    if (packed.size() != 3)
+      throw Error("classification", "a score must have 3 numbers but has " + std::to_string(packed.size()));
+    top_k_.samples += std::llround(packed[0]);
+    top_k_.first += std::llround(packed[1]);
+    top_k_.first_five += std::llround(packed[2]);
+  }
+
+  std::vector<double> values() const override { return {top_k_.precision_at_1(), top_k_.recall_at_5()}; }
+
+ private:
+  TopK top_k_;
+};
+
+}  // namespace
+
+Classification::Classification(ClassificationOptions options) : options_(std::move(options)) {}
+
+std::vector<NamedLoss> Classification::losses(const Outputs& outputs, const data::Batch& batch,
+                                              const LossContext& context) const {
+  const double smoothing = context.training ? options_.label_smoothing : 0;
+  const auto labels = batch.labels().to(outputs.at(0).device());
+  std::vector<NamedLoss> out{{"class_loss", cross_entropy(outputs[0], labels, smoothing)}};
+  if (outputs.size() > 1) {
+    out.push_back({"auxiliary_loss", options_.auxiliary_weight * cross_entropy(outputs[1], labels, smoothing)});
+  }
+  return out;
+}
+
+std::vector<Metric> Classification::metrics() const {
+  const auto metrics = classification_metrics();
+  return {metrics.begin(), metrics.end()};
+}
+
+std::unique_ptr<Score> Classification::make_score() const { return std::make_unique<TopKScore>(); }
+
+Description Classification::describe(const Outputs& outputs, int64_t sample, int64_t most) const {
+  const auto probabilities = at::softmax(outputs.at(0)[sample].to(at::kFloat), 0);
+  const auto [values, indices] = at::topk(probabilities, std::min(most, probabilities.size(0)));
+  Description out;
+  auto list = Value::empty_list();
+  for (int64_t i = 0; i < values.size(0); ++i) {
+    const auto index = static_cast<size_t>(indices[i].item<int64_t>());
+    const auto name = index < options_.classes.size() ? options_.classes[index] : std::to_string(index);
+    const double probability = values[i].item<double>();
+    list.push_back({{"name", name}, {"probability", probability}});
+    out.text += fmt::format("  {:6.2f} %  {}\n", 100 * probability, name);
+  }
+  out.entries["classes"] = std::move(list);
+  return out;
+}
+
+}  // namespace frn::train
