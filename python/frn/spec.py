@@ -17,32 +17,32 @@ LEARNED_EPS_START = 1e-4  # section 3.3
 @dataclass(frozen=True)
 class OptionRow:
     key: str
-    description: str = ""
     kind: str = "none"  # the numbers it takes: "none", "real" or "integer", from min to max
     min: float = 0
     max: float = 0
     default: float | None = None
     words: tuple[str, ...] = ()  # what may stand instead of a number
+    description: str = ""
 
 
 @dataclass(frozen=True)
 class NormRow:
     name: str
-    description: str
-    affine: bool  # has weight and bias
     centered: bool
     group_rule: str  # which channels share statistics: "channel", "sized", "layer"; "none": not a per-sample method
     batch_method: bool  # statistics over the batch
     default_eps: float  # 0: the method has none
     options: tuple[OptionRow, ...] = ()
+    affine: bool = True  # has weight and bias
+    description: str = ""
 
 
 @dataclass(frozen=True)
 class ActivationRow:
     name: str
-    description: str = ""
     uses_tau: bool = False
     uses_kappa: bool = False
+    description: str = ""
 
 
 def _norm_row(row: dict) -> NormRow:
