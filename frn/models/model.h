@@ -37,8 +37,8 @@ class Model;
 
 // What a network says of itself. All but `make` may be left out by a class of one's own.
 struct ModelRow {
-  std::string_view name;  // in messages; empty: the name of its class
-  std::string_view description;
+  std::string_view name = "";  // in messages; empty: the name of its class
+  std::string_view description = "";
   int64_t input_size = 0;               // the height and width it is made for
   int64_t smallest_input = 1;           // in eval mode, and in training without an auxiliary head
   int64_t smallest_with_auxiliary = 1;  // in training with one

@@ -114,7 +114,7 @@ void expect_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>
 
 TEST(TypedNorm, IsBitForBitTheNamedLayer) {
   for (auto& [name, layer] : typed_layers()) {
-    EXPECT_EQ(layer->spec().to_string(), name);
+    EXPECT_EQ(layer->spec(), NormActSpec::parse(name)) << name;
     expect_same(steps(layer), steps(NormActSpec::parse(name).make(kChannels)), name);
   }
 }
