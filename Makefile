@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory --no-builtin-rules
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 PRESET := release
 FOLDER := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
-SOURCES := find frn bench tests -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \)
+SOURCES := find frn bench examples tests -type f \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \)
 
 -include .deps/environment.mk
 

@@ -2,7 +2,7 @@
 include(CMakePackageConfigHelpers)
 
 set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/frn")
-install(TARGETS frn_core frn_ops frn_nn frn_models EXPORT frn_targets
+install(TARGETS frn_core frn_spec frn_ops frn_nn frn_models EXPORT frn_targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 # A component of its own: a program with the layer alone need not have the libraries that read images.
 install(TARGETS frn_data frn_dist frn_losses frn_metrics frn_train EXPORT frn_train_targets
@@ -14,7 +14,7 @@ endif()
 install(EXPORT frn_targets NAMESPACE frn:: DESTINATION "${_package_dir}")
 
 # What a program may include: the operators, the modules, the models, training, and what their headers need.
-install(DIRECTORY frn/core frn/data frn/dist frn/losses frn/metrics frn/models frn/nn frn/train DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn" FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY frn/core frn/data frn/dist frn/losses frn/metrics frn/models frn/nn frn/spec frn/train DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn" FILES_MATCHING PATTERN "*.h")
 install(FILES frn/ops/ops.h frn/ops/export.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn/ops")
 
 get_filename_component(FRN_PACKAGE_TORCH_DIR "${LibTorch_INCLUDE_DIR}" DIRECTORY)

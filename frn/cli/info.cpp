@@ -9,75 +9,15 @@
 #include "frn/cli/output.h"
 #include "frn/cli/threads.h"
 #include "frn/cli/version.h"
-#include "frn/nn/norm_act_spec.h"
 #include "frn/ops/ops.h"
+#include "frn/spec/spec_json.h"
 
 namespace frn::cli {
 namespace {
 
-const char* group_rule_name(GroupRule rule) {
-  switch (rule) {
-    case GroupRule::kNone:
-      return "none";
-    case GroupRule::kChannel:
-      return "channel";
-    case GroupRule::kSized:
-      return "sized";
-    case GroupRule::kLayer:
-      return "layer";
-  }
-  return "";
-}
-
-const char* number_kind_name(NumberKind kind) {
-  switch (kind) {
-    case NumberKind::kNone:
-      return "none";
-    case NumberKind::kReal:
-      return "real";
-    case NumberKind::kInteger:
-      return "integer";
-  }
-  return "";
-}
-
-Value norms_value() {
-  auto norms = Value::empty_list();
-  for (const auto& row : norm_table()) {
-    auto options = Value::empty_list();
-    for (const auto& option : row.options) {
-      auto words = Value::empty_list();
-      for (const auto word : option.words) words.push_back(word);
-      Value entry{{"key", option.key},
-                  {"description", option.description},
-                  {"kind", number_kind_name(option.kind)},
-                  {"min", option.min},
-                  {"max", option.max},
-                  {"words", words}};
-      if (option.default_value) entry["default"] = *option.default_value;
-      options.push_back(std::move(entry));
-    }
-    norms.push_back({{"name", row.name},
-                     {"description", row.description},
-                     {"centered", row.centered},
-                     {"group_rule", group_rule_name(row.group_rule)},
-                     {"batch_method", row.batch_method},
-                     {"default_eps", row.default_eps},
-                     {"options", options}});
-  }
-  auto activations = Value::empty_list();
-  for (const auto& row : activation_table()) {
-    activations.push_back({{"name", row.name},
-                           {"description", row.description},
-                           {"uses_tau", row.uses_tau},
-                           {"uses_kappa", row.uses_kappa}});
-  }
-  return {{"norms", norms}, {"activations", activations}};
-}
-
 void print_norms(bool as_json) {
   if (as_json) {
-    print_json(norms_value());
+    print_json(norm_table_value());
     return;
   }
   fmt::print(

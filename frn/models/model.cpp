@@ -8,6 +8,7 @@
 #include "frn/core/text.h"
 #include "frn/models/networks.h"
 #include "frn/models/parts.h"
+#include "frn/nn/layers.h"
 
 namespace frn {
 namespace {
@@ -17,13 +18,20 @@ using models::make_resnet_v1;
 using models::make_resnet_v2;
 using models::make_vgg_a;
 using models::ResNetShape;
+using models::VggShape;
 using Make = std::shared_ptr<Model> (*)(const ModelOptions&);
 
 constexpr int64_t kWidth = 64;
-constexpr ResNetShape basic(std::array<int64_t, 4> blocks) { return {false, blocks, kWidth, true}; }
-constexpr ResNetShape bottleneck(std::array<int64_t, 4> blocks) { return {true, blocks, kWidth, true}; }
+constexpr ResNetShape basic(std::array<int64_t, 4> blocks) {
+  return {.bottleneck = false, .blocks = blocks, .width = kWidth, .large_images = true};
+}
+constexpr ResNetShape bottleneck(std::array<int64_t, 4> blocks) {
+  return {.bottleneck = true, .blocks = blocks, .width = kWidth, .large_images = true};
+}
 // 6n+2 layers for images of 32 px ("Deep residual learning", section 4.2).
-constexpr ResNetShape small(int64_t n) { return {false, {n, n, n, 0}, 16, false}; }
+constexpr ResNetShape small(int64_t n) {
+  return {.bottleneck = false, .blocks = {n, n, n, 0}, .width = 16, .large_images = false};
+}
 
 template <ResNetShape kShape>
 constexpr Make kV1 = [](const ModelOptions& options) { return make_resnet_v1(kShape, options); };
@@ -32,7 +40,23 @@ constexpr Make kV2 = [](const ModelOptions& options) { return make_resnet_v2(kSh
 
 // A row of a network that takes any size: padding keeps at least one value per map.
 constexpr ModelRow resnet(std::string_view name, std::string_view description, int64_t input_size, Make make) {
-  return {name, description, input_size, 1, 1, 0, 0, make};
+  return {.name = name, .description = description, .input_size = input_size, .make = make};
+}
+
+template <VggShape kShape>
+constexpr Make kVgg = [](const ModelOptions& options) { return make_vgg_a(kShape, options); };
+
+// Five poolings halve the size, and leave at least 1.
+constexpr ModelRow vgg(std::string_view name, std::string_view description, int64_t input_size, Make make) {
+  return {
+      .name = name,
+      .description = description,
+      .input_size = input_size,
+      .smallest_input = 32,
+      .smallest_with_auxiliary = 32,
+      .dropout = 0.5,
+      .make = make,
+  };
 }
 
 constexpr int64_t kImageNet = 224;
@@ -41,9 +65,7 @@ constexpr std::string_view kV2Text = "pre-activation ResNet, identity shortcuts"
 constexpr std::string_view kSmallText = "pre-activation ResNet for small images: 3x3 stem, 16/32/64 filters";
 constexpr std::string_view kV1Text = "ResNet as first published, for detection";
 
-// VGG: five poolings halve the size, and leave at least 1. Inception: 75 leaves 1x1 at the end; the auxiliary head
-// needs 17x17 maps, which 299 gives.
-constexpr double kVggDropout = 0.5;
+// Inception: 75 leaves 1x1 at the end; the auxiliary head needs 17x17 maps, which 299 gives.
 constexpr double kInceptionDropout = 0.5;  // as torchvision's; 0.2 at the end in Szegedy et al.'s own code
 constexpr double kAuxiliaryWeight = 0.4;
 
@@ -61,22 +83,22 @@ const std::array kModels{
     resnet("resnetv1-34", kV1Text, kImageNet, kV1<basic({3, 4, 6, 3})>),
     resnet("resnetv1-50", kV1Text, kImageNet, kV1<bottleneck({3, 4, 6, 3})>),
     resnet("resnetv1-101", kV1Text, kImageNet, kV1<bottleneck({3, 4, 23, 3})>),
-    ModelRow{"inceptionv3", "InceptionV3 with an auxiliary head while training", 299, 75, 299, kInceptionDropout,
-             kAuxiliaryWeight, make_inception_v3},
-    ModelRow{"vgg-a", "VGG with 11 layers, a norm after every layer, the hidden linear ones included", kImageNet, 32,
-             32, kVggDropout, 0,
-             [](const ModelOptions& options) {
-               return make_vgg_a({7, 4096, true}, options);
-             }},
-    ModelRow{"vgg-a-small", "vgg-a for small images: linear layers of 512", kCifar, 32, 32, kVggDropout, 0,
-             [](const ModelOptions& options) {
-               return make_vgg_a({1, 512, true}, options);
-             }},
-    ModelRow{"vgg11", "VGG with 11 layers, norms after convolutions alone (torchvision's vgg11_bn)", kImageNet, 32, 32,
-             kVggDropout, 0,
-             [](const ModelOptions& options) {
-               return make_vgg_a({7, 4096, false}, options);
-             }},
+    ModelRow{
+        .name = "inceptionv3",
+        .description = "InceptionV3 with an auxiliary head while training",
+        .input_size = 299,
+        .smallest_input = 75,
+        .smallest_with_auxiliary = 299,
+        .dropout = kInceptionDropout,
+        .auxiliary_weight = kAuxiliaryWeight,
+        .make = make_inception_v3,
+    },
+    vgg("vgg-a", "VGG with 11 layers, a norm after every layer, the hidden linear ones included", kImageNet,
+        kVgg<VggShape{.pooled = 7, .hidden = 4096, .norm_after_linear = true}>),
+    vgg("vgg-a-small", "vgg-a for small images: linear layers of 512", kCifar,
+        kVgg<VggShape{.pooled = 1, .hidden = 512, .norm_after_linear = true}>),
+    vgg("vgg11", "VGG with 11 layers, norms after convolutions alone (torchvision's vgg11_bn)", kImageNet,
+        kVgg<VggShape{.pooled = 7, .hidden = 4096, .norm_after_linear = false}>),
 };
 
 void check_options(std::string_view name, const ModelOptions& options) {
@@ -105,37 +127,49 @@ const ModelRow& find_model(std::string_view name) {
 }
 
 int64_t Model::smallest_input() const {
-  const bool with_head = options_.auxiliary && is_training() && row_->auxiliary_weight > 0;
-  return with_head ? row_->smallest_with_auxiliary : row_->smallest_input;
+  const bool with_head = options_.auxiliary && is_training() && row_.auxiliary_weight > 0;
+  return with_head ? row_.smallest_with_auxiliary : row_.smallest_input;
 }
+
+std::string Model::title() const { return row_.name.empty() ? name() : std::string(row_.name); }
 
 ModelOutput Model::forward(const at::Tensor& x) {
   if (x.dim() != 4 || x.size(1) != options_.input_channels) {
-    throw Error(row_->name, "x must have shape [N, " + std::to_string(options_.input_channels) +
-                                ", H, W] (input channels of the model) but has " + shape_text(x.sizes()));
+    throw Error(title(), "x must have shape [N, " + std::to_string(options_.input_channels) +
+                             ", H, W] (input channels of the model) but has " + shape_text(x.sizes()));
   }
   const int64_t smallest = smallest_input();
   if (x.size(2) < smallest || x.size(3) < smallest) {
-    const bool head_asks = smallest > row_->smallest_input;
-    throw Error(row_->name, "height and width must be at least " + std::to_string(smallest) +
-                                (head_asks ? " while training with the auxiliary head (" +
-                                                 std::to_string(row_->smallest_input) + " without it)"
-                                           : "") +
-                                " but x has shape " + shape_text(x.sizes()));
+    const bool head_asks = smallest > row_.smallest_input;
+    throw Error(title(), "height and width must be at least " + std::to_string(smallest) +
+                             (head_asks ? " while training with the auxiliary head (" +
+                                              std::to_string(row_.smallest_input) + " without it)"
+                                        : "") +
+                             " but x has shape " + shape_text(x.sizes()));
   }
   return run(x);
 }
 
 // Tensors are replaced inside the registered ones, so that the members of the layers keep pointing at them.
 std::shared_ptr<torch::nn::Module> Model::clone(const std::optional<torch::Device>& device) const {
-  const torch::NoGradGuard no_grad;
-  auto copy = make_uninitialised_model(row_->name, options_);
-  auto targets = copy->named_parameters();
-  for (const auto& source : named_parameters()) {
-    auto& target = targets[source.key()];
-    target.set_data(device && source->device() != *device ? source->to(*device) : source->clone());
-    target.set_requires_grad(source->requires_grad());
+  if (row_.make == nullptr) {
+    throw Error(title(),
+                "a copy needs to know how the model is made, but its row has no make: "
+                "give Model's constructor a row that has one, or write a clone() of its own");
   }
+  const torch::NoGradGuard no_grad;
+  const auto copied = [&](const at::Tensor& tensor) {
+    return device && tensor.device() != *device ? tensor.to(*device) : tensor.clone();
+  };
+  auto copy = row_.make(options_);
+  copy->row_ = row_;
+  auto parameters = copy->named_parameters();
+  for (const auto& source : named_parameters()) {
+    parameters[source.key()].set_data(copied(*source));
+    parameters[source.key()].set_requires_grad(source->requires_grad());
+  }
+  auto buffers = copy->named_buffers();
+  for (const auto& source : named_buffers()) buffers[source.key()].set_data(copied(*source));
   const auto layers = copy->named_modules();
   for (const auto& source : named_modules()) {
     const auto& target = layers[source.key()];
@@ -152,7 +186,7 @@ std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const Mod
   auto resolved = options;
   resolved.dropout = options.dropout.value_or(row.dropout);
   auto model = row.make(resolved);
-  model->row_ = &row;
+  model->row_ = row;
   return model;
 }
 

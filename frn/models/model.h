@@ -33,43 +33,47 @@ struct ModelOutput {
   at::Tensor auxiliary;  // [N, classes], while training a model with an auxiliary head; else undefined
 };
 
-struct ModelRow;
+class Model;
 
-// The base of all networks: their name and options, the check of x, copies.
+// What a network says of itself. All but `make` may be left out by a class of one's own.
+struct ModelRow {
+  std::string_view name = "";  // in messages; empty: the name of its class
+  std::string_view description = "";
+  int64_t input_size = 0;               // the height and width it is made for
+  int64_t smallest_input = 1;           // in eval mode, and in training without an auxiliary head
+  int64_t smallest_with_auxiliary = 1;  // in training with one
+  double dropout = 0;                   // the model's own share
+  double auxiliary_weight = 0;          // of the auxiliary head's loss while training; 0: the model has none
+  std::shared_ptr<Model> (*make)(const ModelOptions&) = nullptr;
+};
+
+// The base of all networks: their name and options, the check of x, copies. Derive from it to train a network of one's
+// own: register its layers in the constructor and write run(). Whoever gives a row with `make` gets clone().
 class Model : public torch::nn::Module {
  public:
   // Throws frn::Error when x has another rank, other channels, or is too small; it names the smallest size.
   ModelOutput forward(const at::Tensor& x);
 
-  const ModelRow& row() const { return *row_; }
+  const ModelRow& row() const { return row_; }
   const ModelOptions& options() const { return options_; }
   // The smallest height and width in the present mode.
   int64_t smallest_input() const;
 
-  // A copy that shares nothing; it keeps the mode (train, eval), types, and which parameters are frozen.
+  // A copy that shares nothing; it keeps the mode (train, eval), types, and which parameters are frozen. Throws
+  // frn::Error when the row has no `make`.
   std::shared_ptr<Module> clone(const std::optional<torch::Device>& device = std::nullopt) const override;
 
  protected:
-  explicit Model(ModelOptions options) : options_(std::move(options)) {}
+  explicit Model(ModelOptions options = {}, const ModelRow& row = {}) : options_(std::move(options)), row_(row) {}
   virtual ModelOutput run(const at::Tensor& x) = 0;
 
  private:
   friend std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options);
   friend std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const ModelOptions& options);
+  std::string title() const;
 
   ModelOptions options_;
-  const ModelRow* row_ = nullptr;
-};
-
-struct ModelRow {
-  std::string_view name;
-  std::string_view description;
-  int64_t input_size;               // the height and width it is made for
-  int64_t smallest_input;           // in eval mode, and in training without an auxiliary head
-  int64_t smallest_with_auxiliary;  // in training with one
-  double dropout;                   // the model's own share
-  double auxiliary_weight;          // of the auxiliary head's loss while training; 0: the model has none
-  std::shared_ptr<Model> (*make)(const ModelOptions&);
+  ModelRow row_;
 };
 
 std::span<const ModelRow> model_table();

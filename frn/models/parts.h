@@ -6,11 +6,16 @@
 #include <ATen/ops/max_pool2d.h>
 
 #include "frn/models/model.h"
+#include "frn/nn/detail/bare_layers.h"
 #include "frn/nn/dropout.h"
-#include "frn/nn/layers.h"
 #include "frn/nn/norm_act.h"
 
 namespace frn::models {
+
+using detail::Conv2d;
+using detail::ConvShape;
+using detail::Linear;
+using detail::same_conv;
 
 // A module that only holds numbered or named children.
 using Holder = torch::nn::Module;

@@ -4,7 +4,6 @@
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/batch_norm_update_stats.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
-#include "frn/nn/layer_watch.h"
 #include "frn/ops/ops.h"
 
 namespace frn {
@@ -52,13 +50,8 @@ void BatchMethodImpl::to(torch::Dtype dtype, bool non_blocking) {
   num_batches_tracked.set_data(steps);
 }
 
-void BatchMethodImpl::check(const at::Tensor& x) const {
+void BatchMethodImpl::check_batch(const at::Tensor& x) const {
   const auto name = spec().norm().name;
-  if (x.dim() < 2 || x.size(1) != channels()) {
-    throw Error(name, "x must have shape [N, " + std::to_string(channels()) + ", *] (channels of the layer) but has " +
-                          shape_text(x.sizes()));
-  }
-  if (!is_training()) return;
   if (x.size(0) % parts() != 0) {
     throw Error(name, "a batch must divide evenly over the " + std::to_string(virtual_devices_) +
                           " virtual devices but x has shape " + shape_text(x.sizes()) +
@@ -85,19 +78,14 @@ at::Tensor BatchMethodImpl::train_step(const at::Tensor& x) {
   return at::cat(chunks);
 }
 
-at::Tensor BatchMethodImpl::forward(const at::Tensor& x) {
-  check(x);
-  // LibTorch has no batch norm on the meta device outside Python; there only the shape counts.
-  if (x.is_meta()) return activate(at::empty_like(x));
-  if (!is_training()) {
-    return LayerWatch::seen(*this,
-                            activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var)));
-  }
+at::Tensor BatchMethodImpl::run(const at::Tensor& x) {
+  if (!is_training()) return activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var));
+  check_batch(x);
   at::Tensor z;
   if (parts() > 1 && parts() == x.size(0)) z = forward_sample_by_sample(x);
   if (!z.defined()) z = activate(train_step(x));
   if (tracks_statistics_) num_batches_tracked.add_(1);
-  return LayerWatch::seen(*this, z);
+  return z;
 }
 
 at::Tensor BatchNormImpl::normalise(const at::Tensor& x, bool updates) {

@@ -16,8 +16,6 @@ class BatchMethodImpl : public NormActImpl {
  public:
   BatchMethodImpl(const NormActSpec& spec, int64_t channels);
 
-  at::Tensor forward(const at::Tensor& x) final;
-
   // Trains as if so many devices each held an equal part of the batch (samples in order): each part is normalised by
   // its own statistics, and the running ones follow part 0. A batch that does not divide is an error. Not in the state
   // dict.
@@ -43,6 +41,8 @@ class BatchMethodImpl : public NormActImpl {
   at::Tensor num_batches_tracked;  // int64: training steps done
 
  protected:
+  at::Tensor run(const at::Tensor& x) final;
+
   // y of one part in training, without the activation. The running statistics are as before the step; only when
   // `updates` may they change, and parts are called in reverse order, so that no later one sees the change.
   virtual at::Tensor normalise(const at::Tensor& x, bool updates) = 0;
@@ -61,7 +61,7 @@ class BatchMethodImpl : public NormActImpl {
 
  private:
   int64_t parts() const { return sync_ ? 1 : virtual_devices_; }
-  void check(const at::Tensor& x) const;
+  void check_batch(const at::Tensor& x) const;
   at::Tensor train_step(const at::Tensor& x);
 
   int64_t virtual_devices_ = 1;

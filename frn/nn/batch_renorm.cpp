@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "frn/core/error.h"
-
 namespace frn {
 namespace {
 
@@ -18,15 +16,6 @@ double ramp(int64_t step, int64_t begin, int64_t end) {
 }
 
 }  // namespace
-
-void check_batch_renorm(const NormActSpec& spec) {
-  const int64_t warmup = whole(spec, "warmup");
-  for (const auto* key : {"r_end", "d_end"}) {
-    if (whole(spec, key) >= warmup) continue;
-    throw Error("norm_act_spec", std::string(key) + " of 'brn' must be at least warmup, " + std::to_string(warmup) +
-                                     ", but is " + std::to_string(whole(spec, key)) + "; give warmup, r_end and d_end");
-  }
-}
 
 BatchRenormImpl::BatchRenormImpl(const NormActSpec& spec, int64_t channels)
     : BatchMethodImpl(spec, channels),

@@ -36,7 +36,4 @@ class BatchRenormImpl : public BatchMethodImpl {
   int64_t d_end_;
 };
 
-// The bounds must not end before they start to grow.
-void check_batch_renorm(const NormActSpec& spec);
-
 }  // namespace frn

@@ -1,12 +1,10 @@
 #include "frn/nn/layers.h"
 
-#include <ATen/ops/conv2d.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
+#include <torch/nn/modules/conv.h>
 
 #include <cmath>
 
-#include "frn/nn/layer_watch.h"
+#include "frn/nn/detail/bare_layers.h"
 
 namespace frn {
 namespace {
@@ -17,49 +15,16 @@ constexpr double kLinearDeviation = 0.01;  // "Very deep convolutional networks"
 
 }  // namespace
 
-ConvShape same_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
-  return {.in = in, .out = out, .kernel = {kernel, kernel}, .stride = stride, .padding = {kernel / 2, kernel / 2}};
-}
-
-Conv2dImpl::Conv2dImpl(const ConvShape& shape) : Module("frn::Conv2d"), shape_(shape) {
-  weight = register_parameter("weight", torch::empty({shape.out, shape.in, shape.kernel[0], shape.kernel[1]}));
-  if (shape.bias) bias = register_parameter("bias", torch::empty({shape.out}));
-}
-
-at::Tensor Conv2dImpl::forward(const at::Tensor& x) const {
-  if (!x.is_meta()) {
-    return LayerWatch::seen(*this, at::conv2d(x, weight, bias, {shape_.stride, shape_.stride}, shape_.padding));
-  }
-  // LibTorch has no convolution on the meta device outside Python.
-  const auto size = [&](int i) {
-    return (x.size(2 + i) + 2 * shape_.padding[i] - shape_.kernel[i]) / shape_.stride + 1;
-  };
-  auto y = at::empty({x.size(0), shape_.out, size(0), size(1)}, x.options());
-  MultiplyAddCounter::add(y.numel() * shape_.in * shape_.kernel[0] * shape_.kernel[1]);
-  return y;
-}
-
-LinearImpl::LinearImpl(int64_t in, int64_t out) : Module("frn::Linear") {
-  weight = register_parameter("weight", torch::empty({out, in}));
-  bias = register_parameter("bias", torch::empty({out}));
-}
-
-at::Tensor LinearImpl::forward(const at::Tensor& x) const {
-  if (!x.is_meta()) return LayerWatch::seen(*this, at::linear(x, weight, bias));
-  MultiplyAddCounter::add(x.numel() * weight.size(0));
-  return at::empty({x.size(0), weight.size(0)}, x.options());
-}
-
 void initialise(torch::nn::Module& module) {
   const torch::NoGradGuard no_grad;
   module.apply([](torch::nn::Module& layer) {
-    if (auto* conv = dynamic_cast<Conv2dImpl*>(&layer)) {
+    if (auto* conv = dynamic_cast<detail::Conv2dImpl*>(&layer)) {
       const auto& weight = conv->weight;
       const auto fan_out = static_cast<double>(weight.size(0) * weight.size(2) * weight.size(3));
       conv->weight.normal_(0, std::sqrt(2.0 / fan_out));
       if (conv->bias.defined()) conv->bias.zero_();
     }
-    if (auto* linear = dynamic_cast<LinearImpl*>(&layer)) {
+    if (auto* linear = dynamic_cast<detail::LinearImpl*>(&layer)) {
       linear->weight.normal_(0, kLinearDeviation);
       linear->bias.zero_();
     }
@@ -69,7 +34,13 @@ void initialise(torch::nn::Module& module) {
 void set_memory_format(torch::nn::Module& module, at::MemoryFormat format) {
   const torch::NoGradGuard no_grad;
   module.apply([format](torch::nn::Module& layer) {
-    if (auto* conv = dynamic_cast<Conv2dImpl*>(&layer)) conv->weight.set_data(conv->weight.contiguous(format));
+    const bool is_convolution = dynamic_cast<detail::Conv2dImpl*>(&layer) != nullptr ||
+                                dynamic_cast<torch::nn::Conv2dImpl*>(&layer) != nullptr ||
+                                dynamic_cast<torch::nn::ConvTranspose2dImpl*>(&layer) != nullptr;
+    if (!is_convolution) return;
+    for (auto& parameter : layer.parameters(/*recurse=*/false)) {
+      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(format));
+    }
   });
 }
 

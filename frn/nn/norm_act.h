@@ -4,20 +4,25 @@
 #include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
+#include <concepts>
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include "frn/nn/norm_act_spec.h"
 
 namespace frn {
 
-// The base of all methods: their common parameters, the activation, copies. x is [N, channels, *] of rank >= 2.
+// The base of all methods: their common parameters, the check of x, the activation, copies. A method writes run().
 class NormActImpl : public torch::nn::Module {
  public:
   NormActImpl(NormActSpec spec, int64_t channels);
 
-  virtual at::Tensor forward(const at::Tensor& x) = 0;
+  // x is [N, channels, *] of rank >= 2; any shape where the layer has no parameters. Throws frn::Error otherwise. Of a
+  // meta tensor comes the shape alone. A LayerWatch sees the result.
+  at::Tensor forward(const at::Tensor& x);
 
   const NormActSpec& spec() const { return spec_; }
   int64_t channels() const { return channels_; }
@@ -36,21 +41,37 @@ class NormActImpl : public torch::nn::Module {
   at::Tensor kappa;   // 0.25, as PyTorch's PReLU
 
  protected:
+  // z of an x that was checked and has values.
+  virtual at::Tensor run(const at::Tensor& x) = 0;
   // The activation alone.
   at::Tensor activate(const at::Tensor& y) const;
   // Settings that stand neither in the spec nor in the state dict.
   virtual void copy_settings(const NormActImpl& /*other*/) {}
 
  private:
+  void check(const at::Tensor& x) const;
   void clone_(Module& other, const std::optional<torch::Device>& device) final;
 
   NormActSpec spec_;
   int64_t channels_;
 };
 
-// A handle to any of them, for use as a member, in a Sequential or alone: NormActSpec::parse("frn+tlu").make(64).
-// NOLINTNEXTLINE(readability-identifier-naming)
-TORCH_MODULE(NormAct);
+// A handle to any of them, as TORCH_MODULE makes them: for use as a member, in a Sequential or alone,
+// NormAct("frn+tlu", 64). The types of frn/nn/norms.h become one where one is asked for.
+class NormAct : public torch::nn::ModuleHolder<NormActImpl> {
+  using Holder = torch::nn::ModuleHolder<NormActImpl>;
+
+ public:
+  using Impl = NormActImpl;
+  // NOLINTBEGIN(google-explicit-constructor)
+  NormAct(std::nullptr_t) : Holder(nullptr) {}
+  NormAct(std::shared_ptr<NormActImpl> module) : Holder(std::move(module)) {}
+  template <std::derived_from<NormActImpl> Method>
+  NormAct(const torch::nn::ModuleHolder<Method>& layer) : Holder(std::shared_ptr<NormActImpl>(layer.ptr())) {}
+  // NOLINTEND(google-explicit-constructor)
+  NormAct(const NormActSpec& spec, int64_t channels) : NormAct(spec.make(channels)) {}
+  NormAct(std::string_view spec, int64_t channels) : NormAct(NormActSpec::parse(spec), channels) {}
+};
 
 // The tensor as an operator's optional argument.
 std::optional<at::Tensor> defined_or_none(const at::Tensor& tensor);

@@ -1,13 +1,33 @@
 #include "frn/nn/parameter_groups.h"
 
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/instancenorm.h>
+#include <torch/nn/modules/normalization.h>
+
 #include "frn/nn/norm_act.h"
 
 namespace frn {
+namespace {
+
+template <typename... Types>
+bool is_any_of(const torch::nn::Module& module) {
+  return ((dynamic_cast<const Types*>(&module) != nullptr) || ...);
+}
+
+// Norms, and activations that learn: what decays with DecayRule::norms.
+bool is_norm_or_activation(const torch::nn::Module& layer) {
+  using namespace torch::nn;
+  return is_any_of<NormActImpl, BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl, InstanceNorm1dImpl,
+                   InstanceNorm2dImpl, InstanceNorm3dImpl, GroupNormImpl, LayerNormImpl, PReLUImpl>(layer);
+}
+
+}  // namespace
 
 ParameterGroups parameter_groups(const torch::nn::Module& module, const DecayRule& rule) {
   ParameterGroups groups;
   for (const auto& layer : module.named_modules()) {
-    const bool is_norm = dynamic_cast<const NormActImpl*>(layer.value().get()) != nullptr;
+    const bool is_norm = is_norm_or_activation(*layer.value());
     for (const auto& parameter : layer.value()->named_parameters(/*recurse=*/false)) {
       const bool decays = is_norm ? rule.norms : parameter.key() != "bias" || rule.biases;
       const auto name = layer.key().empty() ? parameter.key() : layer.key() + "." + parameter.key();

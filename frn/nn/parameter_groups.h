@@ -11,7 +11,7 @@
 namespace frn {
 
 struct DecayRule {
-  bool norms = false;   // gamma, beta, tau, kappa, eps
+  bool norms = false;   // of norms and of activations that learn, frn's and torch::nn's: gamma, beta, tau, kappa, eps
   bool biases = false;  // of convolutions and linear layers
 };
 

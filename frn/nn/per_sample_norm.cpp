@@ -1,24 +1,10 @@
 #include "frn/nn/per_sample_norm.h"
 
-#include <ATen/ops/empty_like.h>
-
 #include <cmath>
 
-#include "frn/core/error.h"
-#include "frn/nn/layer_watch.h"
 #include "frn/ops/ops.h"
 
 namespace frn {
-
-void check_per_sample(const NormActSpec& spec) {
-  const auto fail = [&](const char* sentence) { throw Error("norm_act_spec", sentence + (" in " + spec.to_string())); };
-  if (spec.has("eps_shape") && spec.eps_form() == EpsForm::kFixed) {
-    fail("eps_shape must come with a learned eps, as in (eps=learned,eps_shape=channel), but eps is fixed");
-  }
-  if (spec.has("groups") && spec.has("group_size")) {
-    fail("groups and group_size exclude each other: keep one, but both stand");
-  }
-}
 
 PerSampleNormImpl::PerSampleNormImpl(const NormActSpec& spec, int64_t channels)
     : NormActImpl(spec, channels), groups_(spec.groups(channels)) {
@@ -43,11 +29,9 @@ at::Tensor PerSampleNormImpl::current_eps(const torch::Device& device) {
   return (spec().eps_form() == EpsForm::kLearnedExponential ? wide.exp() : wide.abs()) + kEpsFloor;
 }
 
-at::Tensor PerSampleNormImpl::forward(const at::Tensor& x) {
-  if (x.is_meta() && !weight.is_meta()) return at::empty_like(x);
-  return LayerWatch::seen(
-      *this, norm_act(x, weight, bias, current_eps(x.device()), defined_or_none(tau), defined_or_none(kappa), groups_,
-                      spec().norm().centered, spec().activation().name));
+at::Tensor PerSampleNormImpl::run(const at::Tensor& x) {
+  return norm_act(x, weight, bias, current_eps(x.device()), defined_or_none(tau), defined_or_none(kappa), groups_,
+                  spec().norm().centered, spec().activation().name);
 }
 
 }  // namespace frn

@@ -10,20 +10,18 @@ class PerSampleNormImpl : public NormActImpl {
   // Throws frn::Error when the spec's groups do not divide the channels.
   PerSampleNormImpl(const NormActSpec& spec, int64_t channels);
 
-  at::Tensor forward(const at::Tensor& x) override;
-
   // The eps that the normalisation adds, differentiable in eps_l when it is learned: one number or [channels], on x's
   // device.
   at::Tensor current_eps(const torch::Device& device);
 
   at::Tensor eps;  // eps_l, one number or [channels]; undefined when eps is fixed
 
+ protected:
+  at::Tensor run(const at::Tensor& x) override;
+
  private:
   int64_t groups_;
   at::Tensor fixed_eps_;  // float64, no part of the state dict
 };
-
-// What the options of a per-sample method ask of each other.
-void check_per_sample(const NormActSpec& spec);
 
 }  // namespace frn

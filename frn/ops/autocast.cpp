@@ -20,11 +20,10 @@ c10::impl::ExcludeDispatchKeyGuard below_autocast() {
 }
 
 template <c10::DeviceType kDevice>
-at::Tensor norm_act(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                    const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups,
-                    bool centered, std::string_view activation) {
+at::Tensor norm_act(NormActArguments a) {
   const auto guard = below_autocast<kDevice>();
-  return call_norm_act(x, fit(weight, x), fit(bias, x), eps, fit(tau, x), fit(kappa, x), groups, centered, activation);
+  for (auto* parameter : {&a.weight, &a.bias, &a.tau, &a.kappa}) *parameter = fit(*parameter, a.x);
+  return call_norm_act(a);
 }
 
 template <c10::DeviceType kDevice>
@@ -38,11 +37,11 @@ at::Tensor act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTen
 }  // namespace frn::ops
 
 TORCH_LIBRARY_IMPL(frn, AutocastCPU, m) {
-  m.impl("norm_act", frn::ops::norm_act<at::kCPU>);
+  m.impl("norm_act", frn::ops::as_operator<frn::ops::norm_act<at::kCPU>>);
   m.impl("act", frn::ops::act<at::kCPU>);
 }
 
 TORCH_LIBRARY_IMPL(frn, AutocastCUDA, m) {
-  m.impl("norm_act", frn::ops::norm_act<at::kCUDA>);
+  m.impl("norm_act", frn::ops::as_operator<frn::ops::norm_act<at::kCUDA>>);
   m.impl("act", frn::ops::act<at::kCUDA>);
 }

@@ -46,7 +46,8 @@ struct NormAct : torch::autograd::Function<NormAct> {
                           const OptionalTensor& bias, const Variable& eps, const OptionalTensor& tau,
                           const OptionalTensor& kappa, int64_t groups, bool centered, const std::string& activation) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const auto [z, mean, rstd] = call_norm_act_forward(x, weight, bias, eps, tau, kappa, groups, centered, activation);
+    const auto [z, mean, rstd] =
+        call_norm_act_forward({x, weight, bias, eps, tau, kappa, groups, centered, activation});
     const auto value = [](const OptionalTensor& t) { return t ? *t : at::Tensor(); };
     context->save_for_backward({x, value(weight), value(bias), eps, value(tau), value(kappa), mean, rstd});
     context->saved_data["groups"] = groups;
@@ -59,21 +60,22 @@ struct NormAct : torch::autograd::Function<NormAct> {
     const auto saved = context->get_saved_variables();
     const auto& dz = grad_outputs[0];
     const auto needs = needed_of<kNormActInputs>(context, saved);
-    const auto groups = context->saved_data["groups"].toInt();
-    const auto centered = context->saved_data["centered"].toBool();
-    const auto activation = context->saved_data["activation"].toStringRef();
-    const auto weight = if_defined(saved[kWeight]);
-    const auto bias = if_defined(saved[kBias]);
-    const auto tau = if_defined(saved[kTau]);
-    const auto kappa = if_defined(saved[kKappa]);
+    const auto& activation = context->saved_data["activation"].toStringRef();
+    const NormActArguments arguments{
+        .x = saved[kX],
+        .weight = if_defined(saved[kWeight]),
+        .bias = if_defined(saved[kBias]),
+        .eps = saved[kEps],
+        .tau = if_defined(saved[kTau]),
+        .kappa = if_defined(saved[kKappa]),
+        .groups = context->saved_data["groups"].toInt(),
+        .centered = context->saved_data["centered"].toBool(),
+        .activation = activation,
+    };
     constexpr size_t kArguments = 9;
-    if (at::GradMode::is_enabled()) {
-      const NormActArguments a{
-          saved[kX], weight, bias, saved[kEps], tau, kappa, groups, centered, parse_activation("norm_act", activation)};
-      return only_needed(composite_backward(a, dz, needs), needs, kArguments);
-    }
-    const auto [dx, dweight, dbias, deps, dtau, dkappa] = call_norm_act_backward(
-        dz, saved[kX], saved[6], saved[7], weight, bias, saved[kEps], tau, kappa, groups, centered, activation, needs);
+    if (at::GradMode::is_enabled()) return only_needed(composite_backward(arguments, dz, needs), needs, kArguments);
+    const auto [dx, dweight, dbias, deps, dtau, dkappa] =
+        call_norm_act_backward(arguments, {.dz = dz, .mean = saved[6], .rstd = saved[7], .needs = needs});
     return only_needed(Gradients{dx, dweight, dbias, deps, dtau, dkappa}, needs, kArguments);
   }
 };
@@ -103,10 +105,9 @@ struct Act : torch::autograd::Function<Act> {
   }
 };
 
-at::Tensor norm_act_autograd(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                             const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
-                             int64_t groups, bool centered, std::string_view activation) {
-  return NormAct::apply(x, weight, bias, eps, tau, kappa, groups, centered, std::string(activation));
+at::Tensor norm_act_autograd(const NormActArguments& a) {
+  // One by one: PyTorch looks among them for what the graph hangs on.
+  return NormAct::apply(a.x, a.weight, a.bias, a.eps, a.tau, a.kappa, a.groups, a.centered, std::string(a.activation));
 }
 
 at::Tensor act_autograd(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
@@ -115,23 +116,29 @@ at::Tensor act_autograd(const at::Tensor& y, const OptionalTensor& tau, const Op
 }
 
 // Without autograd (inference mode, or below it) the statistics are dropped.
-at::Tensor norm_act_plain(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                          const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups,
-                          bool centered, std::string_view activation) {
-  return std::get<0>(call_norm_act_forward(x, weight, bias, eps, tau, kappa, groups, centered, activation));
-}
+at::Tensor norm_act_plain(const NormActArguments& arguments) { return std::get<0>(call_norm_act_forward(arguments)); }
 
 at::Tensor frn_tlu_composed(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                             const at::Tensor& tau, const at::Tensor& eps) {
   TORCH_CHECK(x.dim() >= 2, "[frn_tlu] x must have shape [N, C, *] with at least 2 dimensions but has ", x.sizes());
-  return call_norm_act(x, weight, bias, eps.abs(), tau, std::nullopt, x.size(1), false, "tlu");
+  return call_norm_act({
+      .x = x,
+      .weight = weight,
+      .bias = bias,
+      .eps = eps.abs(),
+      .tau = tau,
+      .kappa = std::nullopt,
+      .groups = x.size(1),
+      .centered = false,
+      .activation = "tlu",
+  });
 }
 
 }  // namespace
 }  // namespace frn::ops
 
 TORCH_LIBRARY_IMPL(frn, Autograd, m) {
-  m.impl("norm_act", frn::ops::norm_act_autograd);
+  m.impl("norm_act", frn::ops::as_operator<frn::ops::norm_act_autograd>);
   m.impl("act", frn::ops::act_autograd);
   for (const char* name : {"_norm_act_forward", "_norm_act_backward", "_act_forward", "_act_backward"}) {
     m.impl(name, torch::autograd::autogradNotImplementedFallback());
@@ -139,7 +146,7 @@ TORCH_LIBRARY_IMPL(frn, Autograd, m) {
 }
 
 TORCH_LIBRARY_IMPL(frn, CompositeExplicitAutograd, m) {
-  m.impl("norm_act", frn::ops::norm_act_plain);
+  m.impl("norm_act", frn::ops::as_operator<frn::ops::norm_act_plain>);
   m.impl("act", frn::ops::call_act_forward);
 }
 

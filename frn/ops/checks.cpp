@@ -9,7 +9,11 @@
 namespace frn {
 
 const std::vector<std::string_view>& activation_names() {
-  static const std::vector<std::string_view> names{"none", "relu", "tlu", "prelu", "affine_tlu"};
+  static const auto names = [] {
+    std::vector<std::string_view> out;
+    for (const auto& row : activation_table()) out.push_back(row.name);
+    return out;
+  }();
   return names;
 }
 
@@ -73,9 +77,8 @@ Activation parse_activation(std::string_view operation, std::string_view name) {
 
 at::ScalarType accumulate_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
-NormActArguments check_norm_act(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                                const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
-                                int64_t groups, bool centered, std::string_view activation) {
+void check_norm_act(const NormActArguments& arguments) {
+  const auto& [x, weight, bias, eps, tau, kappa, groups, centered, activation] = arguments;
   const char* const op = "norm_act";
   check_input(op, "x", x);
   const auto channels = x.sym_size(1);
@@ -95,17 +98,16 @@ NormActArguments check_norm_act(const at::Tensor& x, const OptionalTensor& weigh
   TORCH_CHECK_TYPE(supported(eps.scalar_type()), "[norm_act] eps must be a floating-point number but is ",
                    eps.scalar_type());
   const Activation a = parse_activation(op, activation);
-  check_activation_parameter(op, "tau", activation, uses_tau(a), tau, x);
-  check_activation_parameter(op, "kappa", activation, uses_kappa(a), kappa, x);
-  return {x, weight, bias, eps, tau, kappa, groups, centered, a};
+  check_activation_parameter(op, "tau", activation, row_of(a).uses_tau, tau, x);
+  check_activation_parameter(op, "kappa", activation, row_of(a).uses_kappa, kappa, x);
 }
 
 Activation check_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                      std::string_view activation) {
   check_input("act", "y", y);
   const Activation a = parse_activation("act", activation);
-  check_activation_parameter("act", "tau", activation, uses_tau(a), tau, y);
-  check_activation_parameter("act", "kappa", activation, uses_kappa(a), kappa, y);
+  check_activation_parameter("act", "tau", activation, row_of(a).uses_tau, tau, y);
+  check_activation_parameter("act", "kappa", activation, row_of(a).uses_kappa, kappa, y);
   return a;
 }
 

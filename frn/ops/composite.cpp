@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include "frn/ops/internal.h"
 #include "frn/ops/last_implementation.h"
 
 namespace frn::ops {
@@ -95,7 +96,7 @@ ActivationGradients activation_gradients(const at::Tensor& dz, const at::Tensor&
 
 ForwardResult composite_forward(const NormActArguments& a) {
   const auto n = normalise(a);
-  const auto z = activate(n.y, a.tau, a.kappa, a.activation).to(a.x.scalar_type());
+  const auto z = activate(n.y, a.tau, a.kappa, a.kind()).to(a.x.scalar_type());
   // As empty_like: dense inputs keep their strides.
   const auto result = at::empty_like(a.x).copy_(z);
   return {result, a.centered ? n.mean.squeeze(-1) : at::empty({0}, n.rstd.options()), n.rstd.squeeze(-1)};
@@ -104,7 +105,7 @@ ForwardResult composite_forward(const NormActArguments& a) {
 Gradients composite_backward(const NormActArguments& a, const at::Tensor& dz_in, const Needs& needs) {
   const auto n = normalise(a);
   const auto dz = dz_in.to(n.y.scalar_type());
-  const auto [dy, blocked_dz] = activation_gradients(dz, n.y, a.tau, a.kappa, a.activation);
+  const auto [dy, blocked_dz] = activation_gradients(dz, n.y, a.tau, a.kappa, a.kind());
   const auto ghat = a.weight ? dy * per_channel(*a.weight, dy) : dy;
   const auto projection = group_mean(ghat * n.xhat, a.groups);
   Gradients out;
@@ -146,27 +147,30 @@ std::array<at::Tensor, 3> composite_act_backward(const at::Tensor& dz_in, const 
   return out;
 }
 
+namespace {
+
+NormActResult forward_by_composite(const NormActArguments& arguments) {
+  check_norm_act(arguments);
+  auto r = composite_forward(arguments);
+  set_last_implementation("composite");
+  return {r.z, r.mean, r.rstd};
+}
+
+NormActGradients backward_by_composite(const NormActArguments& arguments, const BackwardArguments& backward) {
+  check_norm_act(arguments);
+  const auto g = composite_backward(arguments, backward.dz, backward.needs);
+  const auto get = [&](int i) { return g[i].defined() ? g[i] : at::empty({0}, arguments.x.options()); };
+  return {get(kX), get(kWeight), get(kBias), get(kEps), get(kTau), get(kKappa)};
+}
+
+}  // namespace
 }  // namespace frn::ops
 
 // Devices without kernels of their own (CUDA until it has them, MPS, XPU) run the composite form.
 TORCH_LIBRARY_IMPL(frn, CompositeExplicitAutograd, m) {
   using namespace frn::ops;
-  m.impl("_norm_act_forward", [](const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                                 const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
-                                 int64_t groups, bool centered, std::string_view activation) {
-    auto r = composite_forward(check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation));
-    set_last_implementation("composite");
-    return std::make_tuple(r.z, r.mean, r.rstd);
-  });
-  m.impl("_norm_act_backward", [](const at::Tensor& dz, const at::Tensor& x, const at::Tensor&, const at::Tensor&,
-                                  const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps,
-                                  const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered,
-                                  std::string_view activation, std::array<bool, 6> needs) {
-    const auto g =
-        composite_backward(check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation), dz, needs);
-    const auto get = [&](int i) { return g[i].defined() ? g[i] : at::empty({0}, x.options()); };
-    return std::make_tuple(get(kX), get(kWeight), get(kBias), get(kEps), get(kTau), get(kKappa));
-  });
+  m.impl("_norm_act_forward", as_operator<forward_by_composite>);
+  m.impl("_norm_act_backward", as_backward_operator<backward_by_composite>);
   m.impl("_act_forward",
          [](const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa, std::string_view activation) {
            set_last_implementation("composite");

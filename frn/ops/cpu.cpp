@@ -15,8 +15,8 @@
 #include "frn/core/error.h"
 #include "frn/kernels/driver.h"
 #include "frn/kernels/kernels.h"
-#include "frn/ops/checks.h"
 #include "frn/ops/composite.h"
+#include "frn/ops/internal.h"
 #include "frn/ops/last_implementation.h"
 
 namespace frn::ops {
@@ -139,7 +139,7 @@ kernels::Problem<T> describe(const Laid& x, int64_t groups, Norm norm, Threshold
 
 template <typename T>
 kernels::Problem<T> describe(const NormActArguments& a, const Laid& x, Parameters<kernels::Accumulate<T>>& parameters) {
-  auto p = describe<T>(x, a.groups, a.centered ? Norm::kCentered : Norm::kUncentered, threshold_kind(a.activation));
+  auto p = describe<T>(x, a.groups, a.centered ? Norm::kCentered : Norm::kUncentered, threshold_kind(a.kind()));
   p.gamma = parameters.get(a.weight, 1);
   p.beta = parameters.get(a.bias, 0);
   p.tau = parameters.get(a.tau, 0);
@@ -206,28 +206,24 @@ auto with_kernel_type(at::ScalarType type, const F& f) {
   return f(kernels::Float16());  // check_norm_act lets no other type through
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(const at::Tensor& x_in, const OptionalTensor& weight,
-                                                                const OptionalTensor& bias, const at::Tensor& eps,
-                                                                const OptionalTensor& tau, const OptionalTensor& kappa,
-                                                                int64_t groups, bool centered,
-                                                                std::string_view activation) {
-  const auto a = check_norm_act(x_in, weight, bias, eps, tau, kappa, groups, centered, activation);
-  check_eps_values(eps);
-  const auto x = lay_out(x_in);
+NormActResult norm_act_forward(const NormActArguments& a) {
+  check_norm_act(a);
+  check_eps_values(a.eps);
+  const auto x = lay_out(a.x);
   const auto z = at::empty_like(x.tensor);
-  const auto options = x_in.options().dtype(accumulate_type(x_in.scalar_type()));
-  const auto mean = centered ? at::empty({x_in.size(0), groups}, options) : at::empty({0}, options);
-  const auto rstd = at::empty({x_in.size(0), groups}, options);
-  if (x_in.numel() == 0) return {z, mean.zero_(), rstd.zero_()};
-  with_kernel_type(x_in.scalar_type(), [&]<typename T>(T) {
+  const auto options = a.x.options().dtype(accumulate_type(a.x.scalar_type()));
+  const auto mean = a.centered ? at::empty({a.x.size(0), a.groups}, options) : at::empty({0}, options);
+  const auto rstd = at::empty({a.x.size(0), a.groups}, options);
+  if (a.x.numel() == 0) return {z, mean.zero_(), rstd.zero_()};
+  with_kernel_type(a.x.scalar_type(), [&]<typename T>(T) {
     using A = kernels::Accumulate<T>;
     Parameters<A> parameters(a.channels(), options);
     auto p = describe<T>(a, x, parameters);
-    p.mean = centered ? mean.template mutable_data_ptr<A>() : nullptr;
+    p.mean = a.centered ? mean.template mutable_data_ptr<A>() : nullptr;
     p.rstd = rstd.template mutable_data_ptr<A>();
     run_forward(p, reinterpret_cast<T*>(z.mutable_data_ptr()));
   });
-  return {like_input(z, x_in), mean, rstd};
+  return {like_input(z, a.x), mean, rstd};
 }
 
 // Sums a row of the partials over the samples, in double and in the order of the samples.
@@ -287,43 +283,40 @@ at::Tensor zeros_if(bool needed, const OptionalTensor& parameter, const at::Tens
   return needed && parameter ? at::zeros_like(*parameter) : not_needed(x);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> norm_act_backward(
-    const at::Tensor& dz_in, const at::Tensor& x_in, const at::Tensor& mean, const at::Tensor& rstd,
-    const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau,
-    const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation,
-    std::array<bool, 6> needs) {
-  const auto a = check_norm_act(x_in, weight, bias, eps, tau, kappa, groups, centered, activation);
-  TORCH_CHECK(dz_in.sizes() == x_in.sizes() && dz_in.scalar_type() == x_in.scalar_type(),
-              "[norm_act] the gradient of z must have x's shape and type, ", x_in.sizes(), " ", x_in.scalar_type(),
-              ", but has ", dz_in.sizes(), " ", dz_in.scalar_type());
-  const auto x = lay_out(x_in);
-  const auto dx = needs[kX] ? at::empty_like(x.tensor) : not_needed(x_in);
-  if (x_in.numel() == 0) {
+NormActGradients norm_act_backward(const NormActArguments& a, const BackwardArguments& backward) {
+  check_norm_act(a);
+  const auto& needs = backward.needs;
+  TORCH_CHECK(backward.dz.sizes() == a.x.sizes() && backward.dz.scalar_type() == a.x.scalar_type(),
+              "[norm_act] the gradient of z must have x's shape and type, ", a.x.sizes(), " ", a.x.scalar_type(),
+              ", but has ", backward.dz.sizes(), " ", backward.dz.scalar_type());
+  const auto x = lay_out(a.x);
+  const auto dx = needs[kX] ? at::empty_like(x.tensor) : not_needed(a.x);
+  if (a.x.numel() == 0) {
     return {dx,
-            zeros_if(needs[kWeight], weight, x_in),
-            zeros_if(needs[kBias], bias, x_in),
-            zeros_if(needs[kEps], eps, x_in),
-            zeros_if(needs[kTau], tau, x_in),
-            zeros_if(needs[kKappa], kappa, x_in)};
+            zeros_if(needs[kWeight], a.weight, a.x),
+            zeros_if(needs[kBias], a.bias, a.x),
+            zeros_if(needs[kEps], a.eps, a.x),
+            zeros_if(needs[kTau], a.tau, a.x),
+            zeros_if(needs[kKappa], a.kappa, a.x)};
   }
-  const auto dz = in_layout(dz_in, x.layout, x_in.numel() == x_in.size(0) * x_in.size(1));
-  return with_kernel_type(x_in.scalar_type(), [&]<typename T>(T) {
+  const auto dz = in_layout(backward.dz, x.layout, a.x.numel() == a.x.size(0) * a.x.size(1));
+  return with_kernel_type(a.x.scalar_type(), [&]<typename T>(T) {
     using A = kernels::Accumulate<T>;
-    Parameters<A> parameters(a.channels(), rstd.options());
+    Parameters<A> parameters(a.channels(), backward.rstd.options());
     kernels::BackwardProblem<T> p{describe<T>(a, x, parameters)};
     // Read only: the kernels' Problem is shared with forward, which writes them.
-    p.mean = centered ? const_cast<A*>(mean.template const_data_ptr<A>()) : nullptr;
-    p.rstd = const_cast<A*>(rstd.template const_data_ptr<A>());
+    p.mean = a.centered ? const_cast<A*>(backward.mean.template const_data_ptr<A>()) : nullptr;
+    p.rstd = const_cast<A*>(backward.rstd.template const_data_ptr<A>());
     p.dz = reinterpret_cast<const T*>(dz.const_data_ptr());
     p.dx = needs[kX] ? reinterpret_cast<T*>(dx.mutable_data_ptr()) : nullptr;
     const Partials<A> partials(x);
     p.partials = partials.memory.template mutable_data_ptr<A>();
     run_backward(p);
     return std::make_tuple(
-        needs[kX] ? like_input(dx, x_in) : dx, partials.gradient(needs[kWeight], weight, kernels::kPartialGamma),
-        partials.gradient(needs[kBias], bias, kernels::kPartialBeta), partials.eps_gradient(needs[kEps], a),
-        partials.gradient(needs[kTau], tau, kernels::kPartialTau),
-        partials.gradient(needs[kKappa], kappa, kernels::kPartialKappa));
+        needs[kX] ? like_input(dx, a.x) : dx, partials.gradient(needs[kWeight], a.weight, kernels::kPartialGamma),
+        partials.gradient(needs[kBias], a.bias, kernels::kPartialBeta), partials.eps_gradient(needs[kEps], a),
+        partials.gradient(needs[kTau], a.tau, kernels::kPartialTau),
+        partials.gradient(needs[kKappa], a.kappa, kernels::kPartialKappa));
   });
 }
 
@@ -375,8 +368,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
 }  // namespace frn::ops
 
 TORCH_LIBRARY_IMPL(frn, CPU, m) {
-  m.impl("_norm_act_forward", frn::ops::norm_act_forward);
-  m.impl("_norm_act_backward", frn::ops::norm_act_backward);
+  m.impl("_norm_act_forward", frn::ops::as_operator<frn::ops::norm_act_forward>);
+  m.impl("_norm_act_backward", frn::ops::as_backward_operator<frn::ops::norm_act_backward>);
   m.impl("_act_forward", frn::ops::act_forward);
   m.impl("_act_backward", frn::ops::act_backward);
 }

@@ -1,6 +1,9 @@
 #include "frn/ops/matrix_tiles.h"
 
+#include <ATen/ops/ones.h>
+
 #include <cstdlib>
+#include <exception>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -26,10 +29,23 @@ bool tiles_are_shown_but_not_described() {
 bool tiles_are_shown_but_not_described() { return false; }
 #endif
 
+constexpr const char* kVariable = "ONEDNN_MAX_CPU_ISA";
+
+// Any use makes oneDNN read its variables; this one copies a single number.
+void use_onednn() noexcept {
+  try {
+    at::ones({1}).to_mkldnn();
+  } catch (const std::exception&) {  // a LibTorch without oneDNN needs no cap
+  }
+}
+
 }  // namespace
 
 void avoid_undescribed_tiles() noexcept {
-  if (tiles_are_shown_but_not_described()) setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16", /*overwrite=*/0);
+  if (!tiles_are_shown_but_not_described() || std::getenv(kVariable) != nullptr) return;
+  setenv(kVariable, "AVX512_CORE_FP16", /*overwrite=*/1);
+  use_onednn();
+  unsetenv(kVariable);
 }
 
 }  // namespace frn::ops

@@ -2,7 +2,8 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
-#include "frn/ops/checks.h"
+#include "frn/ops/composite.h"
+#include "frn/ops/internal.h"
 
 namespace frn::ops {
 namespace {
@@ -18,28 +19,22 @@ at::Tensor result_like(const at::Tensor& x) {
   return x.is_non_overlapping_and_dense() ? at::empty_like(x) : at::empty_like(x, x.suggest_memory_format());
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_act_forward(const at::Tensor& x, const OptionalTensor& weight,
-                                                                const OptionalTensor& bias, const at::Tensor& eps,
-                                                                const OptionalTensor& tau, const OptionalTensor& kappa,
-                                                                int64_t groups, bool centered,
-                                                                std::string_view activation) {
-  check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation);
-  const auto options = x.options().dtype(accumulate_type(x.scalar_type()));
-  const auto rstd = at::empty_symint({x.sym_size(0), groups}, options);
-  return {result_like(x), centered ? at::empty_like(rstd) : at::empty({0}, options), rstd};
+NormActResult norm_act_forward(const NormActArguments& a) {
+  check_norm_act(a);
+  const auto options = a.x.options().dtype(accumulate_type(a.x.scalar_type()));
+  const auto rstd = at::empty_symint({a.x.sym_size(0), a.groups}, options);
+  return {result_like(a.x), a.centered ? at::empty_like(rstd) : at::empty({0}, options), rstd};
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> norm_act_backward(
-    const at::Tensor&, const at::Tensor& x, const at::Tensor&, const at::Tensor&, const OptionalTensor& weight,
-    const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa,
-    int64_t groups, bool centered, std::string_view activation, std::array<bool, 6> needs) {
-  check_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation);
-  return {needs[0] ? result_like(x) : not_needed(x),
-          like_if(needs[1], weight, x),
-          like_if(needs[2], bias, x),
-          like_if(needs[3], eps, x),
-          like_if(needs[4], tau, x),
-          like_if(needs[5], kappa, x)};
+NormActGradients norm_act_backward(const NormActArguments& a, const BackwardArguments& backward) {
+  check_norm_act(a);
+  const auto& needs = backward.needs;
+  return {needs[kX] ? result_like(a.x) : not_needed(a.x),
+          like_if(needs[kWeight], a.weight, a.x),
+          like_if(needs[kBias], a.bias, a.x),
+          like_if(needs[kEps], a.eps, a.x),
+          like_if(needs[kTau], a.tau, a.x),
+          like_if(needs[kKappa], a.kappa, a.x)};
 }
 
 at::Tensor act_forward(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
@@ -59,8 +54,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor&, c
 }  // namespace frn::ops
 
 TORCH_LIBRARY_IMPL(frn, Meta, m) {
-  m.impl("_norm_act_forward", frn::ops::norm_act_forward);
-  m.impl("_norm_act_backward", frn::ops::norm_act_backward);
+  m.impl("_norm_act_forward", frn::ops::as_operator<frn::ops::norm_act_forward>);
+  m.impl("_norm_act_backward", frn::ops::as_backward_operator<frn::ops::norm_act_backward>);
   m.impl("_act_forward", frn::ops::act_forward);
   m.impl("_act_backward", frn::ops::act_backward);
 }

@@ -18,6 +18,11 @@ c10::TypedOperatorHandle<Signature> handle(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
+template <typename Result>
+Result call(const c10::TypedOperatorHandle<NormActSignature<Result>>& op, const NormActArguments& a) {
+  return op.call(a.x, a.weight, a.bias, a.eps, a.tau, a.kappa, a.groups, a.centered, a.activation);
+}
+
 // A view's address and length, kept apart so that a reader never sees half of a change: names are literals.
 std::atomic<const char*> last_name{""};
 
@@ -25,11 +30,18 @@ std::atomic<const char*> last_name{""};
 
 void set_last_implementation(std::string_view name) { last_name.store(name.data(), std::memory_order_relaxed); }
 
-at::Tensor call_norm_act(const at::Tensor& x, const OptionalTensor& weight, const OptionalTensor& bias,
-                         const at::Tensor& eps, const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups,
-                         bool centered, std::string_view activation) {
-  static const auto op = handle<decltype(call_norm_act)>("frn::norm_act");
-  return op.call(x, weight, bias, eps, tau, kappa, groups, centered, activation);
+at::Tensor call_norm_act(const NormActArguments& arguments) {
+  static const auto op = handle<NormActSignature<at::Tensor>>("frn::norm_act");
+  return call(op, arguments);
+}
+NormActResult call_norm_act_forward(const NormActArguments& arguments) {
+  static const auto op = handle<NormActSignature<NormActResult>>("frn::_norm_act_forward");
+  return call(op, arguments);
+}
+NormActGradients call_norm_act_backward(const NormActArguments& a, const BackwardArguments& b) {
+  static const auto op = handle<NormActBackwardSignature>("frn::_norm_act_backward");
+  return op.call(b.dz, a.x, b.mean, b.rstd, a.weight, a.bias, a.eps, a.tau, a.kappa, a.groups, a.centered, a.activation,
+                 b.needs);
 }
 at::Tensor call_frn_tlu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& tau,
                         const at::Tensor& eps) {
@@ -40,22 +52,6 @@ at::Tensor call_act(const at::Tensor& y, const OptionalTensor& tau, const Option
                     std::string_view activation) {
   static const auto op = handle<decltype(call_act)>("frn::act");
   return op.call(y, tau, kappa, activation);
-}
-std::tuple<at::Tensor, at::Tensor, at::Tensor> call_norm_act_forward(const at::Tensor& x, const OptionalTensor& weight,
-                                                                     const OptionalTensor& bias, const at::Tensor& eps,
-                                                                     const OptionalTensor& tau,
-                                                                     const OptionalTensor& kappa, int64_t groups,
-                                                                     bool centered, std::string_view activation) {
-  static const auto op = handle<decltype(call_norm_act_forward)>("frn::_norm_act_forward");
-  return op.call(x, weight, bias, eps, tau, kappa, groups, centered, activation);
-}
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> call_norm_act_backward(
-    const at::Tensor& dz, const at::Tensor& x, const at::Tensor& mean, const at::Tensor& rstd,
-    const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau,
-    const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation,
-    std::array<bool, 6> needs) {
-  static const auto op = handle<decltype(call_norm_act_backward)>("frn::_norm_act_backward");
-  return op.call(dz, x, mean, rstd, weight, bias, eps, tau, kappa, groups, centered, activation, needs);
 }
 at::Tensor call_act_forward(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                             std::string_view activation) {
@@ -77,7 +73,7 @@ namespace frn {
 at::Tensor norm_act(const at::Tensor& x, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
                     const at::Tensor& eps, const std::optional<at::Tensor>& tau, const std::optional<at::Tensor>& kappa,
                     int64_t groups, bool centered, std::string_view activation) {
-  return ops::call_norm_act(x, weight, bias, eps, tau, kappa, groups, centered, activation);
+  return ops::call_norm_act({x, weight, bias, eps, tau, kappa, groups, centered, activation});
 }
 at::Tensor frn_tlu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& tau,
                    const at::Tensor& eps) {

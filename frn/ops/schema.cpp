@@ -1,8 +1,24 @@
 // The operators' schemas. The public three; below them the pairs that autograd is made of.
 #include <torch/library.h>
 
+#include "frn/core/error.h"
 #include "frn/ops/matrix_tiles.h"
 #include "frn/ops/ops.h"
+#include "frn/spec/spec_json.h"
+
+namespace {
+
+// An error of ours as the ValueError that Python knows.
+template <typename Call>
+auto as_value_error(const Call& call) {
+  try {
+    return call();
+  } catch (const frn::Error& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
+}
+
+}  // namespace
 
 TORCH_LIBRARY(frn, m) {
   // Here, because it runs when the library is loaded: before the products of the network that the layers are for.
@@ -42,4 +58,14 @@ TORCH_LIBRARY(frn, m) {
   });
   m.def("force_implementation(str name) -> ()", [](const std::string& name) { frn::force_implementation(name); });
   m.def("last_implementation() -> str", [] { return frn::last_implementation(); });
+
+  // What layers there are, for other languages (frn/spec/spec_json.h says in which form). A wrong name is a ValueError.
+  m.def("norm_table() -> str", [] { return frn::to_json(frn::norm_table_value()); });
+  m.def("parse_spec(str text) -> str", [](const std::string& text) {
+    return as_value_error([&] { return frn::spec_json(frn::NormActSpec::parse(text)); });
+  });
+  // The groups of a per-sample layer of so many channels.
+  m.def("spec_groups(str text, int channels) -> int", [](const std::string& text, int64_t channels) {
+    return as_value_error([&] { return frn::NormActSpec::parse(text).groups(channels); });
+  });
 }

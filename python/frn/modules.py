@@ -36,9 +36,8 @@ class NormAct(nn.Module):
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if used else None
 
         norm, activation = self.spec.norm, self.spec.activation
-        affine = norm.default_eps > 0  # a method without eps does not normalise
-        self.weight = parameter(affine, channels)
-        self.bias = parameter(affine, channels)
+        self.weight = parameter(norm.affine, channels)
+        self.bias = parameter(norm.affine, channels)
         self.tau = parameter(activation.uses_tau, channels)
         self.kappa = parameter(activation.uses_kappa, channels)
         self.eps = parameter(self.spec.eps_learned, *([channels] if self.spec.eps_per_channel else []))

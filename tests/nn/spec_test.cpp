@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frn/core/error.h"
+#include "frn/nn/norm_act.h"
 #include "frn/ops/ops.h"
 
 namespace frn {
@@ -269,7 +270,7 @@ TEST(NormActSpec, EveryPrefixAndEveryChangedByteParsesOrIsAnError) {
 TEST(NormTable, DescribesItsRows) {
   for (const auto& norm : norm_table()) {
     EXPECT_FALSE(norm.description.empty()) << norm.name;
-    EXPECT_NE(norm.make, nullptr) << norm.name;
+    EXPECT_TRUE(NormActSpec::of(norm.name, Activation::kNone).make(32)) << norm.name;
     EXPECT_FALSE(norm.batch_method && norm.group_rule != GroupRule::kNone) << norm.name;
     for (const auto& option : norm.options) EXPECT_FALSE(option.description.empty()) << norm.name << " " << option.key;
   }

@@ -63,6 +63,23 @@ def test_a_bfloat16_product_survives_where_tiles_are_not_described():
     assert (done.returncode, done.stdout.strip()) == (0, "64.0"), done.stderr
 
 
+def test_import_leaves_the_environment_as_it_was():
+    use = "import os, torch, frn; os.execvp('env', ['env', '-0'])"  # what C sees, which os.environ does not
+    entries = [entry for entry in run(PACKAGE.parent, library_in_use(), use=use).stdout.split("\0") if entry]
+    assert entries and not [entry for entry in entries if entry.startswith(("ONEDNN", "DNNL"))]
+
+
+def test_onednn_keeps_what_it_read_when_it_was_first_used():
+    """What matrix_tiles.cpp relies on: the variable is needed for the moment of the first use alone."""
+    use = (
+        "import os; os.environ['ONEDNN_MAX_CPU_ISA'] = 'SSE41'; import torch; torch.ones(1).to_mkldnn(); "
+        "del os.environ['ONEDNN_MAX_CPU_ISA']; os.environ['ONEDNN_VERBOSE'] = '1'; a = torch.ones(64, 64); a @ a; "
+        "torch.nn.functional.conv2d(torch.ones(1, 8, 8, 8), torch.ones(8, 8, 3, 3))"
+    )
+    lines = [line for line in run(PACKAGE.parent, use=f"import torch; {use}").stdout.splitlines() if "isa:" in line]
+    assert all("SSE4.1" in line for line in lines), lines
+
+
 def test_a_missing_library_is_one_clear_sentence(copy_of_package):
     message = import_error(run(copy_of_package))
     assert "libfrn_ops.so" in message and "make build" in message and "FRN_LIBRARY" in message

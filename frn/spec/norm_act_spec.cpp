@@ -1,4 +1,4 @@
-#include "frn/nn/norm_act_spec.h"
+#include "frn/spec/norm_act_spec.h"
 
 #include <algorithm>
 #include <array>
@@ -15,14 +15,6 @@ namespace {
 
 constexpr std::string_view kOperation = "norm_act_spec";
 constexpr size_t kLongestText = 256;  // far above any real name; keeps messages and the search for near names short
-
-constexpr std::array<ActivationRow, 5> kActivations{{
-    {kNoActivation, "identity", false, false},
-    {"relu", "max(y, 0)", false, false},
-    {"tlu", "max(y, tau), tau learned per channel", true, false},
-    {"prelu", "max(y, kappa*y), kappa learned per channel", false, true},
-    {"affine_tlu", "max(y, kappa*y + tau), both learned per channel", true, true},
-}};
 
 [[noreturn]] void fail(const std::string& sentence) { throw Error(kOperation, sentence); }
 
@@ -87,14 +79,28 @@ std::string expectation(const OptionRow& row) {
   return out;
 }
 
+bool takes(const OptionRow& row, double number) {
+  if (row.kind == NumberKind::kNone) return false;
+  if (!(number >= row.min && number <= row.max)) return false;  // NaN fails here as well
+  return row.kind != NumberKind::kInteger || number == std::floor(number);
+}
+
 std::optional<double> parse_number(const OptionRow& row, std::string_view text) {
-  if (row.kind == NumberKind::kNone) return std::nullopt;
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (!(number >= row.min && number <= row.max)) return std::nullopt;  // NaN fails here as well
-  if (row.kind == NumberKind::kInteger && number != std::floor(number)) return std::nullopt;
-  return number;
+  return takes(row, number) ? std::optional(number) : std::nullopt;
+}
+
+// The word as the table holds it, whose memory lasts; none when the option does not take it.
+std::optional<std::string_view> find_word(const OptionRow& row, std::string_view text) {
+  const auto found = std::find(row.words.begin(), row.words.end(), text);
+  return found != row.words.end() ? std::optional(*found) : std::nullopt;
+}
+
+[[noreturn]] void refuse(const NormRow& norm, const OptionRow& row, std::string_view value) {
+  fail("option " + std::string(row.key) + " of " + quoted(norm.name) + " must be " + expectation(row) + " but is " +
+       quoted(value) + suggestion(lower(value), row.words));
 }
 
 struct Parts {
@@ -129,8 +135,6 @@ Parts split(std::string_view text) {
 
 }  // namespace
 
-std::span<const ActivationRow> activation_table() { return kActivations; }
-
 NormActSpec NormActSpec::parse(std::string_view text) {
   text = trimmed(text);
   if (text.empty()) fail("expected norm+activation, such as frn+tlu, but got an empty name");
@@ -155,9 +159,36 @@ NormActSpec NormActSpec::parse(std::string_view text) {
       if (more) rest.remove_prefix(comma + 1);
     }
   }
-  std::sort(spec.options_.begin(), spec.options_.end(), [](const Option& a, const Option& b) { return a.row < b.row; });
-  if (spec.norm_->check != nullptr) spec.norm_->check(spec);
+  spec.sort_and_check();
   return spec;
+}
+
+NormActSpec NormActSpec::of(std::string_view norm, Activation activation, const std::vector<NamedOption>& options) {
+  NormActSpec spec;
+  spec.norm_ = &find_row("norm", norm, norm_table());
+  spec.activation_ = &row_of(activation);
+  for (const auto& option : options) spec.add_option(option);
+  spec.sort_and_check();
+  return spec;
+}
+
+void NormActSpec::sort_and_check() {
+  std::sort(options_.begin(), options_.end(), [](const Option& a, const Option& b) { return a.row < b.row; });
+  if (norm_->check != nullptr) norm_->check(*this);
+}
+
+// The row of an option that is not set yet.
+const OptionRow& NormActSpec::option_row(std::string_view key) const {
+  const auto known = names(norm_->options);
+  const std::string norm = quoted(norm_->name);
+  const auto row =
+      std::find_if(norm_->options.begin(), norm_->options.end(), [&](const auto& r) { return r.key == key; });
+  if (row == norm_->options.end()) {
+    fail("an option of " + norm + " must be one of " + join(known) + " but is " + quoted(key) +
+         suggestion(lower(key), known));
+  }
+  if (has(key)) fail("option " + std::string(key) + " of " + norm + " must stand once but stands twice");
+  return *row;
 }
 
 void NormActSpec::add_option(std::string_view text) {
@@ -168,26 +199,31 @@ void NormActSpec::add_option(std::string_view text) {
   if (equals == std::string_view::npos) {
     fail("an option of " + norm + " must be written key=value but is " + quoted(text) + "; keys: " + join(known));
   }
-  const auto key = trimmed(text.substr(0, equals));
+  const auto& row = option_row(trimmed(text.substr(0, equals)));
   const auto value = trimmed(text.substr(equals + 1));
-  const auto row =
-      std::find_if(norm_->options.begin(), norm_->options.end(), [&](const auto& r) { return r.key == key; });
-  if (row == norm_->options.end()) {
-    fail("an option of " + norm + " must be one of " + join(known) + " but is " + quoted(key) +
-         suggestion(lower(key), known));
-  }
-  if (has(key)) fail("option " + std::string(key) + " of " + norm + " must stand once but stands twice");
-  const auto word = std::find(row->words.begin(), row->words.end(), value);
-  if (word != row->words.end()) {
-    options_.push_back({&*row, 0, *word});
+  if (const auto word = find_word(row, value)) {
+    options_.push_back({&row, 0, *word});
     return;
   }
-  const auto number = parse_number(*row, value);
-  if (!number) {
-    fail("option " + std::string(key) + " of " + norm + " must be " + expectation(*row) + " but is " + quoted(value) +
-         suggestion(lower(value), row->words));
+  const auto number = parse_number(row, value);
+  if (!number) refuse(*norm_, row, value);
+  options_.push_back({&row, *number, {}});
+}
+
+void NormActSpec::add_option(const NamedOption& option) {
+  if (norm_->options.empty()) {
+    fail("norm " + quoted(norm_->name) + " takes no options but got " + quoted(option.key));
   }
-  options_.push_back({&*row, *number, {}});
+  const auto& row = option_row(option.key);
+  if (const auto written = option.value.word()) {
+    const auto word = find_word(row, *written);
+    if (!word) refuse(*norm_, row, *written);
+    options_.push_back({&row, 0, *word});
+    return;
+  }
+  const double number = option.value.number();
+  if (!takes(row, number)) refuse(*norm_, row, shortest(number));
+  options_.push_back({&row, number, {}});
 }
 
 std::string NormActSpec::to_string() const {
@@ -255,21 +291,27 @@ int64_t NormActSpec::groups(int64_t channels) const {
 }
 
 NormActSpec NormActSpec::with_activation(std::string_view name) const {
+  return with_activation(find_row("activation", name, activation_table()).kind);
+}
+
+NormActSpec NormActSpec::with_activation(Activation activation) const {
   NormActSpec copy = *this;
-  copy.activation_ = &find_row("activation", name, activation_table());
+  copy.activation_ = &row_of(activation);
   return copy;
 }
 
-NormActSpec NormActSpec::with_option(std::string_view key, const std::string& text) const {
+NormActSpec NormActSpec::with(const std::vector<NamedOption>& options) const {
   NormActSpec copy = *this;
-  std::erase_if(copy.options_, [&](const Option& option) { return option.row->key == key; });
-  copy.add_option(text);
-  std::sort(copy.options_.begin(), copy.options_.end(), [](const Option& a, const Option& b) { return a.row < b.row; });
+  std::erase_if(copy.options_, [&](const Option& old) {
+    return std::any_of(options.begin(), options.end(), [&](const auto& option) { return option.key == old.row->key; });
+  });
+  for (const auto& option : options) copy.add_option(option);
+  copy.sort_and_check();
   return copy;
 }
 
-NormActSpec NormActSpec::with_learned_eps() const { return with_option("eps", "eps=learned"); }
+NormActSpec NormActSpec::with_learned_eps() const { return with({{"eps", "learned"}}); }
 
-NormActSpec NormActSpec::with_eps(double eps) const { return with_option("eps", "eps=" + shortest(eps)); }
+NormActSpec NormActSpec::with_eps(double eps) const { return with({{"eps", eps}}); }
 
 }  // namespace frn
