@@ -13,7 +13,7 @@
 #include <string>
 
 #include "frn/core/error.h"
-#include "frn/data/archive.h"
+#include "frn/fetch/archive.h"
 
 namespace {
 
@@ -64,7 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   std::ofstream(archive, std::ios::binary).write(tar.data(), static_cast<std::streamsize>(tar.size()));
   std::filesystem::create_directories(folder);
   try {
-    frn::data::unpack_tar_gz(archive, folder, kLimit);
+    frn::fetch::unpack_tar_gz(archive, folder, kLimit);
   } catch (const frn::Error& error) {
     require(std::strlen(error.what()) < kLongestMessage);
   }

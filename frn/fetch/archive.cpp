@@ -1,4 +1,4 @@
-#include "frn/data/archive.h"
+#include "frn/fetch/archive.h"
 
 #include <zlib.h>
 
@@ -16,7 +16,7 @@
 
 #include "frn/core/error.h"
 
-namespace frn::data {
+namespace frn::fetch {
 namespace {
 
 constexpr size_t kBlock = 512;
@@ -202,4 +202,4 @@ void unpack_tar_gz(const std::filesystem::path& archive, const std::filesystem::
   Unpacker(archive, folder, limit).run();
 }
 
-}  // namespace frn::data
+}  // namespace frn::fetch

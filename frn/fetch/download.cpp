@@ -1,4 +1,4 @@
-#include "frn/data/download.h"
+#include "frn/fetch/download.h"
 
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 
-namespace frn::data {
+namespace frn::fetch {
 namespace {
 
 constexpr const char* kOperation = "data";
@@ -241,7 +241,7 @@ class Transfer {
 };
 
 // Grows the part to its whole length.
-void fetch(const std::string& url, Part& part, const Expected& expected, const Progress& progress) {
+void fetch_rest(const std::string& url, Part& part, const Expected& expected, const Progress& progress) {
   uint64_t most = part.size();  // a server that starts anew each time makes no progress
   for (int tries = 0; part.size() < expected.bytes;) {
     Transfer transfer(url, part, expected, progress);
@@ -315,7 +315,7 @@ void download(const std::string& url, const std::filesystem::path& path, const E
     Part part(part_path);
     if (part.size() > expected.bytes) part.clear();
     const bool resumed = part.size() > 0;
-    fetch(url, part, expected, progress);
+    fetch_rest(url, part, expected, progress);
     try {
       check_file(part_path, expected);
     } catch (const Error& error) {
@@ -333,4 +333,4 @@ void download(const std::string& url, const std::filesystem::path& path, const E
   }
 }
 
-}  // namespace frn::data
+}  // namespace frn::fetch
