@@ -47,7 +47,8 @@ endif()
 target_compile_options(frn_settings INTERFACE -ffp-contract=off)
 # Programs too, so that they can share a precompiled header with the libraries.
 target_compile_options(frn_settings INTERFACE -fPIC)
-target_include_directories(frn_settings INTERFACE "${PROJECT_SOURCE_DIR}")
+target_include_directories(frn_settings INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in" "${PROJECT_BINARY_DIR}/generated/frn/version.h" @ONLY)
 target_include_directories(frn_settings SYSTEM INTERFACE "${FRN_INCLUDE_FIRST}")
 # LibTorch's headers then include the operators that they use, not all of them.
 target_compile_definitions(frn_settings INTERFACE AT_PER_OPERATOR_HEADERS)
@@ -80,11 +81,33 @@ function(frn_use_torch_headers target)
   target_precompile_headers(${target} REUSE_FROM frn_torch_headers)
 endfunction()
 
+# Gives `result` the headers of this folder that match the patterns of PUBLIC_HEADERS and are not in PRIVATE_HEADERS. Every
+# name must be that of a file: a list must not outlive what it names.
+function(_frn_public_headers result)
+  cmake_parse_arguments(ARG "" "" "PUBLIC_HEADERS;PRIVATE_HEADERS" ${ARGN})
+  set(_all "")
+  foreach(_pattern IN LISTS ARG_PUBLIC_HEADERS ARG_PRIVATE_HEADERS)
+    file(GLOB _found RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${_pattern}")
+    if(NOT _found)
+      message(FATAL_ERROR "${CMAKE_CURRENT_SOURCE_DIR}/CMakeLists.txt names ${_pattern} among its headers, but there is none")
+    endif()
+    list(APPEND _all ${_found})
+  endforeach()
+  list(REMOVE_DUPLICATES _all)
+  if(ARG_PRIVATE_HEADERS)
+    list(REMOVE_ITEM _all ${ARG_PRIVATE_HEADERS})
+  endif()
+  set(${result} ${_all} PARENT_SCOPE)
+endfunction()
+
 # frn_folder(NAME TYPE SOURCES ... LINKS ...): the target frn_NAME of the folder frn/NAME. LINKS is the whole list of
 # what the folder may include, so an include that breaks the layering fails to build. TORCH_HEADERS: most of its sources
-# use torch::nn.
+# use torch::nn. PUBLIC_HEADERS: what users may include and `cmake --install` copies, by name or as *.h, but for
+# PRIVATE_HEADERS. A public header may include public ones alone.
 function(frn_folder name type)
-  cmake_parse_arguments(ARG "TORCH_HEADERS" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH_HEADERS" "" "SOURCES;LINKS;PUBLIC_HEADERS;PRIVATE_HEADERS" ${ARGN})
+  _frn_public_headers(_headers PUBLIC_HEADERS ${ARG_PUBLIC_HEADERS} PRIVATE_HEADERS ${ARG_PRIVATE_HEADERS})
+  install(FILES ${_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn/${name}" COMPONENT headers)
   add_library(frn_${name} ${type} ${ARG_SOURCES})
   add_library(frn::${name} ALIAS frn_${name})
   set_target_properties(frn_${name} PROPERTIES EXPORT_NAME ${name})

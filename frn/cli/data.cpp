@@ -11,7 +11,7 @@
 #include "frn/cli/threads.h"
 #include "frn/core/error.h"
 #include "frn/data/check.h"
-#include "frn/data/published.h"
+#include "frn/fetch/published.h"
 
 namespace frn::cli {
 namespace {
@@ -27,7 +27,7 @@ struct GetOptions {
 constexpr uint64_t kMegabyte = 1'000'000;
 
 void get(const GetOptions& options) {
-  const auto& set = data::find_published(options.name);
+  const auto& set = fetch::find_published(options.name);
   std::optional<Progress> bar;
   uint64_t last = 0;
   const auto show = [&](uint64_t done, uint64_t total) {
@@ -38,7 +38,7 @@ void get(const GetOptions& options) {
     last = done;
     bar->show(static_cast<int64_t>(done / kMegabyte), "");
   };
-  const auto folder = data::get_published(set, options.folder, options.server, show).string();
+  const auto folder = fetch::get_published(set, options.folder, options.server, show).string();
   bar.reset();
   fmt::print("{} is in {} (licence: {}); use it as --data {}:{}\n", set.name, folder, set.terms, set.kind, folder);
 }
@@ -54,7 +54,7 @@ std::string owner_of(std::string_view address) {
 Command get_command() {
   auto options = std::make_shared<GetOptions>();
   std::string known;
-  for (const auto& set : data::published_sets())
+  for (const auto& set : fetch::published_sets())
     known += fmt::format("\n  {:<14} from {}", set.name, owner_of(set.server));
   return {.name = "get",
           .help = "Fetch, check and unpack a data set",

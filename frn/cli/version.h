@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "frn/version.h"
+
 namespace frn::cli {
 
 // "1a2b3c4d5e6f", "1a2b3c4d5e6f with changes", or "unknown" when the program was built without git.

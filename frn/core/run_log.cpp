@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "frn/core/descriptor.h"
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 
@@ -27,20 +28,6 @@ constexpr const char* kOperation = "run log";
 [[noreturn]] void fail_system(const std::filesystem::path& path, const std::string& what) {
   fail(path, what + ": " + std::strerror(errno));
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 std::string contents(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a pipe must not wait for a writer.

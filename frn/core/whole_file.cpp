@@ -10,6 +10,7 @@
 #include <iterator>
 #include <utility>
 
+#include "frn/core/descriptor.h"
 #include "frn/core/error.h"
 
 namespace frn {
@@ -65,18 +66,14 @@ void WholeFile::fail(const std::string& reason) const { throw Error(operation_, 
 void WholeFile::fail_system() const { fail(std::strerror(errno)); }
 
 void sync_file(const std::filesystem::path& path, std::string_view operation) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool done = descriptor >= 0 && fsync(descriptor) == 0;
-  const int reason = errno;
-  if (descriptor >= 0) close(descriptor);
-  if (!done) throw Error(std::string(operation), path.string() + ": cannot write: " + std::strerror(reason));
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() >= 0 && fsync(file.number()) == 0) return;
+  throw Error(operation, path.string() + ": cannot write: " + std::strerror(errno));
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  fsync(descriptor);
-  close(descriptor);
+  const Descriptor names(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (names.number() >= 0) fsync(names.number());
 }
 
 bool is_partial_file(std::string_view name) { return name.starts_with(kPrefix) && name.ends_with(kSuffix); }

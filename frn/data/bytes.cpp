@@ -10,26 +10,11 @@
 #include <cstring>
 #include <limits>
 
+#include "frn/core/descriptor.h"
 #include "frn/core/error.h"
 
 namespace frn::data {
 namespace {
-
-class Descriptor {
- public:
-  // O_NONBLOCK: a pipe is refused below, not waited for.
-  explicit Descriptor(const std::filesystem::path& path)
-      : value_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~Descriptor() {
-    if (value_ >= 0) close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int value() const { return value_; }
-
- private:
-  int value_;
-};
 
 struct Inflater {
   z_stream stream{};
@@ -46,9 +31,10 @@ Bytes read_file(const std::filesystem::path& path, std::string_view operation, u
   const auto fail_system = [&](const char* what) {
     fail_file(operation, path, std::string(what) + ": " + std::strerror(errno));
   };
-  const Descriptor file(path);
+  // O_NONBLOCK: a pipe is refused below, not waited for.
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  if (file.value() < 0 || fstat(file.value(), &status) != 0) fail_system("cannot open");
+  if (file.number() < 0 || fstat(file.number(), &status) != 0) fail_system("cannot open");
   if (!S_ISREG(status.st_mode)) fail_file(operation, path, "it must be a file but is a folder or a device");
   const auto size = static_cast<uint64_t>(status.st_size);
   if (size > limit) {
@@ -57,7 +43,7 @@ Bytes read_file(const std::filesystem::path& path, std::string_view operation, u
   }
   Bytes bytes(size);
   for (auto rest = bytes.span(); !rest.empty();) {
-    const ssize_t count = read(file.value(), rest.data(), rest.size());
+    const ssize_t count = read(file.number(), rest.data(), rest.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_system("cannot read");
     if (count == 0) fail_file(operation, path, "it became shorter while it was read; try again once it is written");

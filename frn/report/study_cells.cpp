@@ -1,6 +1,7 @@
 #include "frn/report/study_cells.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 
 #include "frn/core/error.h"
 #include "frn/core/value.h"
@@ -95,9 +96,7 @@ std::string plain_value(const Settings& settings, const std::string& key) {
 std::string quoted_value(const std::string& text) { return frn::to_toml(Value(text)); }
 
 bool matches(std::string_view name, std::string_view pattern) {
-  if (pattern.empty()) return name.empty();
-  if (pattern[0] == '*') return matches(name, pattern.substr(1)) || (!name.empty() && matches(name.substr(1), pattern));
-  return !name.empty() && (pattern[0] == '?' || pattern[0] == name[0]) && matches(name.substr(1), pattern.substr(1));
+  return fnmatch(std::string(pattern).c_str(), std::string(name).c_str(), 0) == 0;
 }
 
 }  // namespace frn::report

@@ -37,7 +37,7 @@ std::string plain_value(const Settings& settings, const std::string& key);
 // A text as a TOML value.
 std::string quoted_value(const std::string& text);
 
-// Whether a name matches a pattern with * for anything, as in a shell.
+// Whether a name matches a pattern, as in a shell: * for anything, ? for a character, [12] for one of these.
 bool matches(std::string_view name, std::string_view pattern);
 
 }  // namespace frn::report

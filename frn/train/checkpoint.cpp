@@ -1,8 +1,6 @@
 #include "frn/train/checkpoint.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -29,8 +27,6 @@ constexpr const char* kStateFile = "state.json";
 [[noreturn]] void fail(const fs::path& path, const std::string& sentence) {
   throw Error("checkpoint", path.string() + ": " + sentence);
 }
-
-std::string file_sum(const fs::path& path) { return fmt::format("{:016x}", checksum_of_file(path)); }
 
 Value to_value(const data::SetFacts& facts) {
   return {{"channels", facts.channels},
@@ -104,13 +100,6 @@ TrainState state_from(const Value& from) {
   return state;
 }
 
-void sync_folder(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
-}
-
 std::optional<int64_t> step_of(const fs::path& path) {
   const auto name = path.filename().string();
   if (!name.starts_with(kPrefix) || name.size() > kPrefix.size() + 18) return std::nullopt;
@@ -125,7 +114,7 @@ void write_files(const fs::path& folder, const Checkpoint& checkpoint) {
   for (const auto& [name, tensor] : checkpoint.averages) trainer.emplace(std::string(kAverage) + name, tensor);
   write_weights(folder / kTrainerFile, trainer);
   auto state = to_value(checkpoint.state);
-  for (const auto* file : {kModelFile, kTrainerFile}) state["checksums"][file] = file_sum(folder / file);
+  for (const auto* file : {kModelFile, kTrainerFile}) state["checksums"][file] = checksum_of_file(folder / file);
   write_whole_file(folder / kStateFile, to_json(state, 2) + "\n", "checkpoint");
 }
 
@@ -245,7 +234,7 @@ Checkpoint CheckpointFolder::read(const fs::path& path) {
     checkpoint.state = state_from(state);
     for (const auto* file : {kModelFile, kTrainerFile}) {
       if (!fs::is_regular_file(path / file)) fail(path, std::string(file) + " is missing");
-      if (state.at("checksums").at(file).as_text() != file_sum(path / file)) {
+      if (!has_checksum(path / file, state.at("checksums").at(file).as_text())) {
         fail(path, std::string(file) + " is damaged: its checksum is another");
       }
     }

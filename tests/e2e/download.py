@@ -15,6 +15,7 @@ import hashlib
 import io
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,9 +30,9 @@ PROGRAM, FRN, RECORD_SYNCS = Path(), Path(), None
 DATA = os.urandom(300_000)
 
 
-def make_archive(entries: list[tuple[tarfile.TarInfo, bytes]], compress=gzip.compress) -> bytes:
+def make_archive(entries: list[tuple[tarfile.TarInfo, bytes]], compress=gzip.compress, kind=tarfile.DEFAULT_FORMAT) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
+    with tarfile.open(fileobj=buffer, mode="w", format=kind) as tar:
         for info, content in entries:
             tar.addfile(info, io.BytesIO(content))
     return compress(buffer.getvalue())
@@ -322,6 +323,24 @@ class Archives(Case):
             with self.subTest(name):
                 self.refuse(make_archive([file_entry(name, b"x")]), "leads out of the folder")
                 (self.parent / "set.tar.gz").unlink()
+
+    def test_long_names_are_read_and_may_not_lead_out_either(self):
+        long = "set/" + "a" * 200
+        for kind in [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]:
+            with self.subTest(kind):
+                self.refuse(make_archive([file_entry(f"{long}/../../../escaped", b"x")], kind=kind), "leads out of the folder")
+                (self.parent / "set.tar.gz").unlink()
+                archive = make_archive([file_entry("set/data.bin", DATA), file_entry(long, b"x")], kind=kind)
+                with Server(archive) as server:
+                    self.assertEqual(self.fetch(server.address, archive).returncode, 0)
+                self.assertEqual((self.parent / long).read_bytes(), b"x")
+                shutil.rmtree(self.parent / "set")
+
+    def test_a_sparse_file_is_as_long_as_it_says_or_refused(self):
+        info, _ = file_entry("set/data.bin", b"")
+        info.pax_headers = {"GNU.sparse.map": f"{2**50},1", "GNU.sparse.size": "2", "GNU.sparse.numblocks": "1"}
+        info.size = 1
+        self.refuse(make_archive([(info, b"x")], kind=tarfile.PAX_FORMAT), "is another than its header says")
 
     def test_links_and_devices_are_refused(self):
         for kind in [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE]:

@@ -1,7 +1,8 @@
 // Whatever the bytes, an archive is unpacked inside its folder, with no more bytes than the limit and nothing but plain
-// files and folders, or refused with a frn::Error. Blocks that look like headers get the right checksum: without it
-// mutations would end there.
+// files and folders, or refused with a frn::Error. Blocks that look like headers get the right checksum, and what is
+// not gzipped is wrapped as gzip: without them mutations would end there.
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +14,7 @@
 #include <string>
 
 #include "frn/core/error.h"
-#include "frn/data/archive.h"
+#include "frn/fetch/archive.h"
 
 namespace {
 
@@ -41,6 +42,19 @@ void mend_checksums(std::string& tar) {
   }
 }
 
+bool is_gzip(const std::string& bytes) { return bytes.starts_with("\x1f\x8b"); }
+
+void write_archive(const std::filesystem::path& path, const std::string& bytes) {
+  if (is_gzip(bytes)) {
+    std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    return;
+  }
+  const gzFile file = gzopen(path.c_str(), "wb0");
+  require(file != nullptr);
+  const int count = gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  require(count == static_cast<int>(bytes.size()) && gzclose(file) == Z_OK);
+}
+
 // An outer folder around the one that is unpacked into shows what leaves it.
 const std::filesystem::path& work() {
   static const std::filesystem::path folder = [] {
@@ -61,10 +75,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   mend_checksums(tar);
   const auto archive = work() / "archive";
   const auto folder = work() / "in" / "side";
-  std::ofstream(archive, std::ios::binary).write(tar.data(), static_cast<std::streamsize>(tar.size()));
+  write_archive(archive, tar);
   std::filesystem::create_directories(folder);
   try {
-    frn::data::unpack_tar_gz(archive, folder, kLimit);
+    frn::fetch::unpack_tar_gz(archive, folder, kLimit);
   } catch (const frn::Error& error) {
     require(std::strlen(error.what()) < kLongestMessage);
   }

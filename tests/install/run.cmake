@@ -1,5 +1,6 @@
-# Installs the build into an empty folder, builds the program against it there, and runs it.
-#   cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCOMPILER=... -P run.cmake
+# Installs the build into an empty folder, builds programs against it there, and runs them. Nobody needs libraries for what
+# it does not use.
+#   cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCOMPILER=... -DTORCH=... -P run.cmake
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT result EQUAL 0)
@@ -12,10 +13,32 @@ file(REMOVE_RECURSE "${WORK}")
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/prefix")
 # From a copy, so that nothing of the source tree is in reach.
 file(COPY "${SOURCE}/program.cpp" "${SOURCE}/trainer.cpp" "${SOURCE}/CMakeLists.txt" DESTINATION "${WORK}/user")
-run("${CMAKE_COMMAND}" -S "${WORK}/user" -B "${WORK}/user/build" -G Ninja "-DCMAKE_PREFIX_PATH=${WORK}/prefix"
-    "-DCMAKE_CXX_COMPILER=${COMPILER}")
-run("${CMAKE_COMMAND}" --build "${WORK}/user/build")
-run("${WORK}/user/build/program")
+# without(VARIABLE PACKAGES...): options for CMake, as on a machine without these libraries.
+function(without variable)
+  list(TRANSFORM ARGN REPLACE "(.+)" "-DCMAKE_DISABLE_FIND_PACKAGE_\\1=ON")
+  set(${variable} ${ARGN} PARENT_SCOPE)
+endfunction()
+function(build_user folder)
+  run("${CMAKE_COMMAND}" -S "${WORK}/user" -B "${folder}" -G Ninja "-DCMAKE_PREFIX_PATH=${WORK}/prefix"
+      "-DCMAKE_CXX_COMPILER=${COMPILER}" ${ARGN})
+  run("${CMAKE_COMMAND}" --build "${folder}")
+endfunction()
+
+without(_no_web CURL OpenSSL LibArchive)
+without(_no_images JPEG PNG ZLIB hwy)
+build_user("${WORK}/user/layer" -DCOMPONENT= ${_no_web} ${_no_images})
+build_user("${WORK}/user/build" -DCOMPONENT=train ${_no_web})
+
+# Who builds the layer alone needs no more than its user. Highway is in its kernels.
+list(REMOVE_ITEM _no_images -DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON)
+run("${CMAKE_COMMAND}" -S "${SOURCE}/../.." -B "${WORK}/layer-alone" -G Ninja "-DCMAKE_CXX_COMPILER=${COMPILER}"
+    "-DFRN_TORCH_DIR=${TORCH}" -DFRN_BUILD_TRAINING=OFF ${_no_web} ${_no_images})
+file(STRINGS "${WORK}/layer-alone/build.ninja" _built REGEX "^build (lib/libfrn_(data|train|fetch|report)\\.a|bin/frn):")
+if(_built)
+  message(FATAL_ERROR "FRN_BUILD_TRAINING=OFF still builds: ${_built}")
+endif()
+
+run("${WORK}/user/layer/program")
 if(NOT output MATCHES "\\[2, 64, 56, 56\\], gradient of tau \\[64\\]")
   message(FATAL_ERROR "the program printed: ${output}")
 endif()

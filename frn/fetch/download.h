@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace frn::data {
+namespace frn::fetch {
 
 // What a file must be. Checksums in hexadecimal; an empty one is not checked.
 struct Expected {
@@ -30,4 +30,4 @@ void check_file(const std::filesystem::path& path, const Expected& expected);
 // Of a file; `algorithm` as OpenSSL names it: "MD5", "SHA256".
 std::string digest_of(const std::filesystem::path& path, const char* algorithm);
 
-}  // namespace frn::data
+}  // namespace frn::fetch

@@ -1,4 +1,4 @@
-#include "frn/data/download.h"
+#include "frn/fetch/download.h"
 
 #include <curl/curl.h>
 #include <fcntl.h>
@@ -18,10 +18,11 @@
 #include <thread>
 #include <vector>
 
+#include "frn/core/descriptor.h"
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 
-namespace frn::data {
+namespace frn::fetch {
 namespace {
 
 constexpr const char* kOperation = "data";
@@ -52,25 +53,21 @@ void remove_quietly(const std::filesystem::path& path) {
 // The file that a transfer grows.
 class Part {
  public:
-  explicit Part(std::filesystem::path path) : path_(std::move(path)) {
-    descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) fail(path_.string(), std::string("cannot write: ") + std::strerror(errno));
-    if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      close(descriptor_);
+  explicit Part(std::filesystem::path path)
+      : path_(std::move(path)), file_(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666)) {
+    if (file_.number() < 0) fail(path_.string(), std::string("cannot write: ") + std::strerror(errno));
+    if (flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
       fail(path_.string(), "another frn data get fetches this file; wait for it");
     }
     size_ = size_or_zero(path_);
   }
-  ~Part() { close(descriptor_); }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
 
   uint64_t size() const { return size_; }
 
   // Gives false, with errno set, when the disk does not take it.
   bool append(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t count = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(size_));
+      const ssize_t count = pwrite(file_.number(), bytes.data(), bytes.size(), static_cast<off_t>(size_));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return false;
       bytes.remove_prefix(static_cast<size_t>(count));
@@ -81,16 +78,16 @@ class Part {
 
   bool clear() {
     size_ = 0;
-    return ftruncate(descriptor_, 0) == 0;
+    return ftruncate(file_.number(), 0) == 0;
   }
 
   void sync() const {
-    if (fsync(descriptor_) != 0) fail(path_.string(), std::string("cannot write: ") + std::strerror(errno));
+    if (fsync(file_.number()) != 0) fail(path_.string(), std::string("cannot write: ") + std::strerror(errno));
   }
 
  private:
   std::filesystem::path path_;
-  int descriptor_;
+  Descriptor file_;
   uint64_t size_ = 0;
 };
 
@@ -241,7 +238,7 @@ class Transfer {
 };
 
 // Grows the part to its whole length.
-void fetch(const std::string& url, Part& part, const Expected& expected, const Progress& progress) {
+void fetch_rest(const std::string& url, Part& part, const Expected& expected, const Progress& progress) {
   uint64_t most = part.size();  // a server that starts anew each time makes no progress
   for (int tries = 0; part.size() < expected.bytes;) {
     Transfer transfer(url, part, expected, progress);
@@ -315,7 +312,7 @@ void download(const std::string& url, const std::filesystem::path& path, const E
     Part part(part_path);
     if (part.size() > expected.bytes) part.clear();
     const bool resumed = part.size() > 0;
-    fetch(url, part, expected, progress);
+    fetch_rest(url, part, expected, progress);
     try {
       check_file(part_path, expected);
     } catch (const Error& error) {
@@ -333,4 +330,4 @@ void download(const std::string& url, const std::filesystem::path& path, const E
   }
 }
 
-}  // namespace frn::data
+}  // namespace frn::fetch

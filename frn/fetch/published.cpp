@@ -1,4 +1,4 @@
-#include "frn/data/published.h"
+#include "frn/fetch/published.h"
 
 #include <unistd.h>
 
@@ -10,9 +10,9 @@
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/core/whole_file.h"
-#include "frn/data/archive.h"
+#include "frn/fetch/archive.h"
 
-namespace frn::data {
+namespace frn::fetch {
 namespace {
 
 constexpr const char* kOperation = "data";
@@ -200,4 +200,4 @@ std::filesystem::path get_published(const Published& set, const std::filesystem:
   return target;
 }
 
-}  // namespace frn::data
+}  // namespace frn::fetch

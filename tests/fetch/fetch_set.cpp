@@ -7,25 +7,25 @@
 #include <string>
 
 #include "frn/core/error.h"
-#include "frn/data/published.h"
+#include "frn/fetch/published.h"
 
 namespace {
 
 void run(int argc, char** argv) {
   const std::string file = argv[3];
-  const frn::data::Published set{"test",
-                                 "test",
-                                 "",
-                                 "",
-                                 {{file, {std::strtoull(argv[4], nullptr, 10), "", argv[5]}}},
-                                 file.ends_with(".tar.gz"),
-                                 argv[6],
-                                 {{argv[7], std::strtoull(argv[8], nullptr, 10)}}};
+  const frn::fetch::Published set{"test",
+                                  "test",
+                                  "",
+                                  "",
+                                  {{file, {std::strtoull(argv[4], nullptr, 10), "", argv[5]}}},
+                                  file.ends_with(".tar.gz"),
+                                  argv[6],
+                                  {{argv[7], std::strtoull(argv[8], nullptr, 10)}}};
   const uint64_t enough = argc == 10 ? std::strtoull(argv[9], nullptr, 10) : UINT64_MAX;
   const auto progress = [&](uint64_t done, uint64_t) {
     if (done > enough) throw frn::Error("fetch_set", "had enough after " + std::to_string(done) + " bytes");
   };
-  std::cout << frn::data::get_published(set, argv[2], argv[1], progress).string() << "\n";
+  std::cout << frn::fetch::get_published(set, argv[2], argv[1], progress).string() << "\n";
 }
 
 }  // namespace

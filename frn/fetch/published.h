@@ -1,4 +1,5 @@
-// Data sets that their owners publish: where, what their files are, and how they come onto a disk.
+// fetch/ brings files from the web onto a disk: transfers (download), archives (archive), and the data sets that their
+// owners publish (published). It knows nothing of what the files hold.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "frn/data/download.h"
+#include "frn/fetch/download.h"
 
-namespace frn::data {
+namespace frn::fetch {
 
 struct PublishedFile {
   std::string name;
@@ -37,4 +38,4 @@ const Published& find_published(std::string_view name);
 std::filesystem::path get_published(const Published& set, const std::filesystem::path& parent,
                                     const std::string& server = "", const Progress& progress = {});
 
-}  // namespace frn::data
+}  // namespace frn::fetch

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Every header that `cmake --install` copies compiles by itself, and includes no header of ours that is not copied.
+
+    python tests/install/headers.py CMAKE BUILD_FOLDER COMPILER LIBTORCH_INCLUDE
+
+Headers that need no torch are compiled without it in reach. For the others it is compiled once, into a precompiled header:
+it takes twenty seconds. Nothing has to be built before.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+CMAKE, BUILD, COMPILER, TORCH = "", "", "", Path()
+OURS = re.compile(r'^\s*#\s*include\s*[<"](frn/[^>"]+)[>"]', re.MULTILINE)
+OF_TORCH = re.compile(r"^\s*#\s*include\s*<(torch|ATen|c10)/", re.MULTILINE)
+TORCH_HEADERS = ["torch/nn/cloneable.h", "torch/nn/pimpl.h", "torch/nn/module.h", "ATen/core/Tensor.h"]
+# What nobody outside may come to depend on.
+PRIVATE = ["core/safetensors_header.h", "data/kinds.h", "data/pixel_loops.h", "dist/engines.h", "train/sgd_loop.h"]
+
+
+def run(*command: object) -> str:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    return "" if done.returncode == 0 else done.stdout + done.stderr or "it failed"
+
+
+class Headers(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="frn's headers ")
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.prefix = Path(cls.folder.name)
+        wrong = run(CMAKE, "--install", BUILD, "--prefix", cls.prefix, "--component", "headers")
+        assert not wrong, wrong
+        cls.include = cls.prefix / "include"
+        cls.texts = {str(p.relative_to(cls.include)): p.read_text() for p in sorted(cls.include.rglob("*.h"))}
+
+    def needs_torch(self, name: str) -> bool:
+        text = self.texts[name]
+        return bool(OF_TORCH.search(text)) or any(self.needs_torch(other) for other in OURS.findall(text))
+
+    def compile(self, name: str, *options: object) -> str:
+        source = self.prefix / "alone.cpp"
+        source.write_text(f"#include <{name}>\n#include <{name}>\n")
+        return run(COMPILER, "-std=c++20", "-fsyntax-only", "-I", self.include, *options, source)
+
+    def test_what_is_needed_is_there_and_what_is_private_is_not(self):
+        for name in ["frn/version.h", "frn/core/error.h", "frn/ops/ops.h", "frn/nn/norm_act.h", "frn/models/model.h"]:
+            self.assertIn(name, self.texts)
+        for name in PRIVATE:
+            self.assertNotIn(f"frn/{name}", self.texts)
+        self.assertEqual({name.split("/")[1] for name in self.texts} & {"cli", "fetch", "kernels", "report"}, set())
+
+    def test_they_include_installed_ones_alone(self):
+        for name, text in self.texts.items():
+            for other in OURS.findall(text):
+                self.assertIn(other, self.texts, f"{name} is installed and includes {other}, which is not")
+
+    def test_each_compiles_by_itself(self):
+        torch = ["-isystem", TORCH, "-isystem", TORCH / "torch/csrc/api/include"]
+        common = self.prefix / "torch.h"
+        common.write_text("".join(f"#include <{name}>\n" for name in TORCH_HEADERS))
+        wrong = run(COMPILER, "-std=c++20", "-x", "c++-header", *torch, common, "-o", f"{common}.gch")
+        self.assertFalse(wrong, wrong)
+        for name in self.texts:
+            with self.subTest(name):
+                wrong = self.compile(name, *torch, "-include", common) if self.needs_torch(name) else self.compile(name)
+                self.assertFalse(wrong, wrong)
+
+
+if __name__ == "__main__":
+    CMAKE, BUILD, COMPILER, TORCH = *sys.argv[1:4], Path(sys.argv[4])
+    unittest.main(argv=sys.argv[:1])
