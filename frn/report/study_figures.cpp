@@ -136,11 +136,16 @@ std::optional<Run> run_of(const StudyFolder& folder, const CellResult& result) {
   }
 }
 
-Curve curve_of(const std::string& title, const std::vector<Point>& points, const std::string& metric) {
+// A metric of training is drawn in both charts, under its key in the log.
+template <typename Row>
+Curve curve_of(const std::string& title, const Run& run, const std::vector<Row>& rows, std::string_view key) {
+  constexpr std::string_view kTraining = "train.";
+  if (key.starts_with(kTraining)) key.remove_prefix(kTraining.size());
+  const auto metric = find_metric(run.metrics, key);
   Curve curve{title, {}, {}};
-  for (const auto& point : points) {
-    curve.x.push_back(static_cast<double>(point.step));
-    curve.y.push_back(100 * (metric == "recall_at_5" ? point.recall_at_5 : point.precision_at_1));
+  for (const auto& row : rows) {
+    curve.x.push_back(static_cast<double>(row.step));
+    curve.y.push_back(shown_number(metric, row[key]));
   }
   curve.marked = curve.x.size() < kFewPoints;
   return curve;
@@ -174,8 +179,8 @@ void add_curves(const StudyFolder& folder, const StudyResults& results, const St
     if (result.cell.seed != 0 || result.cell.column != 0 || !is_shown(figure, row.name)) continue;
     const auto run = run_of(folder, result);
     if (!run) continue;
-    training.curves.push_back(smoothed(curve_of(row.title, run->training, figure.metric)));
-    validation.curves.push_back(curve_of(row.title, run->validation, figure.metric));
+    training.curves.push_back(smoothed(curve_of(row.title, *run, run->training, figure.metric)));
+    validation.curves.push_back(curve_of(row.title, *run, run->validation, figure.metric));
   }
   if (has_points(training)) out.push_back({figure.file + "-training", "Training. " + figure.caption, training});
   if (has_points(validation)) out.push_back({figure.file + "-validation", "Validation. " + figure.caption, validation});

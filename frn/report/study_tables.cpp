@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "frn/report/csv.h"
+
 namespace frn::report {
 namespace {
 
@@ -84,13 +86,6 @@ std::string notes_text(const StudyResults& results) {
     out += fmt::format("- {}: {}{}\n", note.cell, note.state, note.message.empty() ? "" : ": " + note.message);
   }
   return out;
-}
-
-std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
 }
 
 std::string csv_line(const StudyResults& results, const CellResult& result) {
