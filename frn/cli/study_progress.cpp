@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "frn/cli/progress.h"
+#include "frn/core/text.h"
 
 namespace frn::cli {
 namespace {
@@ -18,9 +19,10 @@ constexpr int kBar = 24;
 // "finished  P@1 85.10 %", "failed: [train] ..."
 std::string outcome_of(const report::CellResult& result) {
   std::string out = report::state_text(result);
-  for (const auto& [key, title] : {std::pair("precision_at_1", "P@1"), std::pair("recall_at_5", "R@5")}) {
-    const auto value = result.percent.find(key);
-    if (value != result.percent.end()) out += fmt::format("  {} {:.2f} %", title, value->second);
+  for (const auto& metric : result.metrics) {
+    const auto value = result.values.find(metric.key);
+    if (value != result.values.end())
+      out += fmt::format("  {} {}", one_line(metric.title), shown(metric, value->second));
   }
   if (!result.message.empty()) out += ": " + result.message;
   return out;

@@ -34,7 +34,8 @@ class Judge {
 
   JudgedClaim run() const {
     std::vector<Judgement> parts;
-    if (!claim_.higher.empty()) compare_all(parts);
+    compare_all(parts, claim_.higher, claim_.lower, judge_higher);
+    compare_all(parts, claim_.better, claim_.worse, judge_better);
     compare_close(parts);
     for (const auto& cell : cells(claim_.diverges)) parts.push_back(judge_diverges(named(cell)));
     return together(parts);
@@ -76,23 +77,27 @@ class Judge {
   NamedCell named(const Place& place) const {
     const auto& study = results_.study;
     constexpr double kNearChance = 1.5;
-    const double chance = kNearChance * study.scale(results_.record.scale).chance;
-    const auto p1 = summarise(results_, "precision_at_1", place.row, place.column);
+    const auto first = summarise(results_, study.metrics.front().key, place.row, place.column);
+    const double chance =
+        first.metric.kind == MetricKind::kShare ? kNearChance * study.scale(results_.record.scale).chance : 0;
     const bool is_whole_training = is_papers_scale(results_);
     NamedCell out{study.rows[place.row].words, study.columns.size() > 1 ? study.columns[place.column].words : "",
                   summarise(results_, claim_.metric, place.row, place.column)};
-    out.idle = !is_whole_training && chance > 0 && is_trained(p1) && p1.mean <= chance;
-    out.collapsed = is_whole_training && chance > 0 && p1.seeds > 0 && p1.failed == 0 && p1.open == 0 &&
-                    std::all_of(p1.values.begin(), p1.values.end(), [&](double value) { return value <= chance; });
+    out.idle = !is_whole_training && chance > 0 && is_trained(first) && first.mean <= chance;
+    out.collapsed =
+        is_whole_training && chance > 0 && first.seeds > 0 && first.failed == 0 && first.open == 0 &&
+        std::all_of(first.values.begin(), first.values.end(), [&](double value) { return value <= chance; });
     return out;
   }
 
-  void compare_all(std::vector<Judgement>& parts) const {
-    const auto lower = cells(claim_.lower);
-    for (const auto& a : cells(claim_.higher)) {
-      for (const auto& b : lower) {
+  void compare_all(std::vector<Judgement>& parts, const std::vector<std::string>& ones,
+                   const std::vector<std::string>& others,
+                   Judgement (*compare)(const NamedCell&, const NamedCell&, double)) const {
+    const auto right = cells(others);
+    for (const auto& a : cells(ones)) {
+      for (const auto& b : right) {
         if (a.column != b.column && !(a.given && b.given)) continue;
-        parts.push_back(judge_higher(named(a), named(b), claim_.by));
+        parts.push_back(compare(named(a), named(b), claim_.by));
       }
     }
   }

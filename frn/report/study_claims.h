@@ -2,11 +2,11 @@
 //
 // The rule. A difference of two cells is decided by Welch's t-test over their seeds at 95 % (two-sided); that two are
 // close, by Student's over their differences seed by seed, over the seeds that both have. Cells that are one training
-// by construction are equal. With one seed of either there is no spread to go by: then only a difference counts that
-// is above 5 points and above five times the error which so few validation images leave. A cell that diverged is below
-// one that was trained; one no better than the scale's chance has not learned yet and decides nothing where it should
-// be higher, except after the paper's whole training, where it has collapsed. A claim about many cells holds when it
-// does for all of them, and does not hold as soon as it fails for one.
+// by construction are equal. With one seed of either there is no spread to go by: then only a difference of shares
+// counts that is above 5 points and above five times the error which so few validation images leave. A cell that
+// diverged is worse than one that was trained; one no better than the scale's chance has not learned yet and decides
+// nothing where it should be the better one, except after the paper's whole training, where it has collapsed. A claim
+// about many cells holds when it does for all of them, and does not hold as soon as it fails for one.
 #pragma once
 
 #include "frn/report/study_results.h"
@@ -29,8 +29,8 @@ std::string verdict_count(const std::vector<JudgedClaim>& claims);
 
 // How far the means of two sets of seeds are apart, and by how much they must be to count.
 struct Difference {
-  double points = 0;
-  double margin = 0;  // |points| above it counts
+  double size = 0;    // as tables show it: of shares in points
+  double margin = 0;  // |size| above it is significant; infinite: nothing is
 };
 Difference difference_of(const CellSummary& a, const CellSummary& b);
 

@@ -159,6 +159,34 @@ void check_cells(const Reader& where, const StudyDefinition& study, const Texts&
   }
 }
 
+std::optional<MetricKind> read_kind(Reader& from) {
+  const auto text = from.text("kind");
+  if (text.empty()) return std::nullopt;
+  if (text == "share") return MetricKind::kShare;
+  if (text == "loss") return MetricKind::kLoss;
+  if (text == "count") return MetricKind::kCount;
+  if (text == "number") return MetricKind::kNumber;
+  from.fail("kind must be share, loss, count or number but is '" + text + "'");
+}
+
+std::optional<bool> read_direction(Reader& from) {
+  const auto text = from.text("better");
+  if (text.empty()) return std::nullopt;
+  if (text != "higher" && text != "lower") from.fail("better must be higher or lower but is '" + text + "'");
+  return text == "higher";
+}
+
+std::vector<StudyMetric> read_metrics(Reader& from) {
+  std::vector<StudyMetric> out;
+  from.each("metric", [&](Reader& metric) {
+    out.push_back({metric.text("key", true), metric.text("title", true), read_kind(metric), read_direction(metric)});
+    metric.done();
+  });
+  if (!out.empty()) return out;
+  for (const auto& metric : classification_metrics()) out.push_back({metric.key, metric.title});
+  return out;
+}
+
 void check_metric(const Reader& where, const StudyDefinition& study, const std::string& metric) {
   for (const auto& known : study.metrics) {
     if (known.key == metric) return;
@@ -234,6 +262,8 @@ void read_claims(Reader& from, StudyDefinition& study) {
     claim.columns = table.texts("columns");
     claim.higher = table.texts("higher");
     claim.lower = table.texts("lower");
+    claim.better = table.texts("better");
+    claim.worse = table.texts("worse");
     claim.close = table.texts("close");
     claim.diverges = table.texts("diverges");
     claim.by = table.number("by");
@@ -241,13 +271,17 @@ void read_claims(Reader& from, StudyDefinition& study) {
     table.done();
     if (claim.metric.empty()) claim.metric = study.metrics.front().key;
     check_metric(table, study, claim.metric);
-    for (const auto* cells : {&claim.higher, &claim.lower, &claim.close, &claim.diverges}) {
+    for (const auto* cells :
+         {&claim.higher, &claim.lower, &claim.better, &claim.worse, &claim.close, &claim.diverges}) {
       check_cells(table, study, *cells);
     }
     for (const auto& column : claim.columns) must_be_known(table, column, study.columns, "column");
-    const int given = (claim.higher.empty() ? 0 : 1) + (claim.close.empty() ? 0 : 1) + (claim.diverges.empty() ? 0 : 1);
-    if (given != 1 || claim.higher.empty() != claim.lower.empty()) {
-      table.fail("a claim has higher and lower, or close and within, or diverges");
+    int given = 0;
+    for (const auto* cells : {&claim.higher, &claim.better, &claim.close, &claim.diverges}) {
+      given += cells->empty() ? 0 : 1;
+    }
+    if (given != 1 || claim.higher.empty() != claim.lower.empty() || claim.better.empty() != claim.worse.empty()) {
+      table.fail("a claim has higher and lower, or better and worse, or close and within, or diverges");
     }
     study.claims.push_back(std::move(claim));
   });
@@ -288,11 +322,7 @@ StudyDefinition read_study(const Value& table, const std::string& name, const st
   study.about = reader.text("about");
   study.column_title = reader.text("column_title");
   study.reference = reader.text("reference");
-  reader.each("metric", [&](Reader& metric) {
-    study.metrics.push_back({metric.text("key", true), metric.text("title", true)});
-    metric.done();
-  });
-  if (study.metrics.empty()) study.metrics = {{"precision_at_1", "P@1"}, {"recall_at_5", "R@5"}};
+  study.metrics = read_metrics(reader);
   study.rows = read_lines(reader, "row", "short");
   study.columns = read_lines(reader, "column", "phrase");
   if (study.rows.empty()) reader.fail("a study needs at least one [[row]]");
@@ -309,6 +339,12 @@ StudyDefinition read_study(const Value& table, const std::string& name, const st
 }
 
 }  // namespace
+
+constexpr std::string_view kOfTraining = "train.";
+
+bool is_of_training(std::string_view key) { return key.starts_with(kOfTraining); }
+
+std::string_view key_in_log(std::string_view key) { return is_of_training(key) ? key.substr(kOfTraining.size()) : key; }
 
 CellName split_cell_name(std::string_view text) {
   const auto at = text.find('@');

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "frn/core/metric.h"
+
 namespace frn::report {
 
 // Settings of frn train by key, each as TOML writes its value: {"norm", "'bn+relu'"}.
@@ -17,10 +19,16 @@ using Settings = std::map<std::string, std::string>;
 // Of a cell. A file that asks for more is damaged, or means harm.
 inline constexpr int64_t kMostSeeds = 1000;
 
-struct Metric {
-  std::string key;  // in metrics.json under "validation" (or "train", as "train.KEY"), as a fraction
+struct StudyMetric {
+  std::string key;  // in metrics.json under "validation" (or "train", as "train.KEY")
   std::string title;
+  // What the study says of it; else metrics.json does.
+  std::optional<MetricKind> kind = std::nullopt;
+  std::optional<bool> higher_is_better = std::nullopt;
 };
+// "precision_at_1" of "train.precision_at_1", which is its key in logs.
+std::string_view key_in_log(std::string_view key);
+bool is_of_training(std::string_view key);
 
 // A row or a column of the table. A cell is where they meet.
 struct StudyLine {
@@ -35,7 +43,7 @@ struct StudyScale {
   std::string about;
   std::string needs_data;  // what --data must give when the settings name no data: "imagefolder:DIR"
   std::string random;      // what `--data random` stands for: "random:299x3x1000"
-  double chance = 0;       // percent of P@1 by guessing: cells near it have not learned; 0: off
+  double chance = 0;       // the study's first metric by guessing, in per cent: cells near it have not learned; 0: off
   int64_t seeds = 1;       // how often each cell is trained, unless the command line says
   int64_t first_seed = 0;  // the setting `seed` of the first of them
   Settings settings;
@@ -45,7 +53,7 @@ struct StudyScale {
 };
 
 struct PublishedValue {
-  double percent = 0;
+  double number = 0;  // as tables show it: shares in per cent
   bool diverged = false;
 };
 
@@ -57,9 +65,10 @@ struct StudyClaim {
   std::string metric;
   std::vector<std::string> columns;
   // One of these is given. Every cell of `higher` is above those of `lower` in its column (or that are named) by more
-  // than `by` points; the cells of `close` lie within `within` points of each other (of one row all of them, of more
-  // rows those of a column); those of `diverges` diverge.
-  std::vector<std::string> higher, lower, close, diverges;
+  // than `by`; so with `better` and `worse`, whichever way is better in the metric; the cells of `close` lie within
+  // `within` of each other (of one row all of them, of more rows those of a column); those of `diverges` diverge.
+  // Differences are as tables show them: of shares in points.
+  std::vector<std::string> higher, lower, better, worse, close, diverges;
   double by = 0;
   double within = 0;
 };
@@ -78,7 +87,7 @@ struct StudyDefinition {
   std::string name, title, place, about;
   std::string column_title;  // what the columns are: "images per device"; may be empty
   std::string reference;     // the row that others are compared with; may be empty
-  std::vector<Metric> metrics;
+  std::vector<StudyMetric> metrics;
   std::vector<StudyLine> rows, columns;
   std::map<std::string, std::map<std::string, std::vector<PublishedValue>>> published;  // metric, row, by column
   std::vector<StudyScale> scales;

@@ -7,18 +7,12 @@
 #include <cstdlib>
 
 #include "frn/core/error.h"
+#include "frn/report/study_tables.h"
 
 namespace frn::report {
 namespace {
 
 constexpr size_t kFewPoints = 40;
-
-const std::string& title_of(const StudyDefinition& study, const std::string& metric) {
-  for (const auto& known : study.metrics) {
-    if (known.key == metric) return known.title;
-  }
-  return metric;
-}
 
 bool is_shown(const StudyFigure& figure, const std::string& row) {
   return figure.rows.empty() || std::find(figure.rows.begin(), figure.rows.end(), row) != figure.rows.end();
@@ -47,7 +41,8 @@ class OverColumns {
   LineChart chart(const Value& value_at) const {
     constexpr double kBeside = 0.08;  // in doublings of x
     const auto& study = results_.study;
-    auto chart = empty_chart(figure_.x_label, title_of(study, figure_.metric) + ", %");
+    const auto metric = results_.metric(figure_.metric);
+    auto chart = empty_chart(figure_.x_label, title_with_unit(metric));
     for (size_t r = 0; r < study.rows.size(); ++r) {
       if (!is_shown(figure_, study.rows[r].name)) continue;
       const double from_middle = static_cast<double>(r) - static_cast<double>(study.rows.size() - 1) / 2;
@@ -62,8 +57,10 @@ class OverColumns {
     }
     chart.x_ticks = xs_;
     chart.x_falls = xs_.front() > xs_.back();
-    chart.y_min = 0;
-    chart.y_max = 100;
+    if (metric.kind == MetricKind::kShare) {
+      chart.y_min = 0;
+      chart.y_max = 100;
+    }
     chart.legend = Legend::kAtEnds;
     chart.inset = inset(chart);
     return chart;
@@ -116,10 +113,11 @@ void add_over_columns(const StudyResults& results, const StudyFigure& figure, st
     return ValueWithSpread{summary.mean, summary.deviation};
   });
   const auto& scale = study.scale(results.record.scale);
-  if (scale.chance > 0 && figure.metric == "precision_at_1") ours.level = {scale.chance, "guessing"};
+  const bool has_chance = scale.chance > 0 && results.metrics.front().kind == MetricKind::kShare;
+  if (has_chance && figure.metric == study.metrics.front().key) ours.level = {scale.chance, "guessing"};
   auto paper = columns.chart([&](size_t r, size_t c) {
     const auto* value = study.published_at(figure.metric, r, c);
-    return ValueWithSpread{value == nullptr || value->diverged ? kMissing : value->percent, kMissing};
+    return ValueWithSpread{value == nullptr || value->diverged ? kMissing : value->number, kMissing};
   });
   if (has_points(ours)) out.push_back({figure.file, caption_of(results, figure, ours), ours});
   if (!has_points(paper)) return;
@@ -136,16 +134,12 @@ std::optional<Run> run_of(const StudyFolder& folder, const CellResult& result) {
   }
 }
 
-// A metric of training is drawn in both charts, under its key in the log.
 template <typename Row>
-Curve curve_of(const std::string& title, const Run& run, const std::vector<Row>& rows, std::string_view key) {
-  constexpr std::string_view kTraining = "train.";
-  if (key.starts_with(kTraining)) key.remove_prefix(kTraining.size());
-  const auto metric = find_metric(run.metrics, key);
+Curve curve_of(const std::string& title, const std::vector<Row>& rows, const Metric& metric) {
   Curve curve{title, {}, {}};
   for (const auto& row : rows) {
     curve.x.push_back(static_cast<double>(row.step));
-    curve.y.push_back(shown_number(metric, row[key]));
+    curve.y.push_back(shown_number(metric, row[key_in_log(metric.key)]));
   }
   curve.marked = curve.x.size() < kFewPoints;
   return curve;
@@ -171,16 +165,16 @@ Curve smoothed(Curve curve) {
 
 void add_curves(const StudyFolder& folder, const StudyResults& results, const StudyFigure& figure,
                 std::vector<NamedChart>& out) {
-  const auto y_label = title_of(results.study, figure.metric) + ", %";
-  auto training = empty_chart("step", y_label);
+  const auto metric = results.metric(figure.metric);
+  auto training = empty_chart("step", title_with_unit(metric));
   auto validation = training;
   for (const auto& result : results.cells) {
     const auto& row = results.study.rows[result.cell.row];
     if (result.cell.seed != 0 || result.cell.column != 0 || !is_shown(figure, row.name)) continue;
     const auto run = run_of(folder, result);
     if (!run) continue;
-    training.curves.push_back(smoothed(curve_of(row.title, *run, run->training, figure.metric)));
-    validation.curves.push_back(curve_of(row.title, *run, run->validation, figure.metric));
+    training.curves.push_back(smoothed(curve_of(row.title, run->training, metric)));
+    validation.curves.push_back(curve_of(row.title, run->validation, metric));
   }
   if (has_points(training)) out.push_back({figure.file + "-training", "Training. " + figure.caption, training});
   if (has_points(validation)) out.push_back({figure.file + "-validation", "Validation. " + figure.caption, validation});

@@ -23,7 +23,7 @@ html::Cell ours_cell(const CellSummary& summary) {
 
 html::Table table_of(const StudyResults& results, const Metric& metric) {
   const auto& study = results.study;
-  html::Table table{{{metric.title + ", %"}, {""}}, {}};
+  html::Table table{{{title_with_unit(metric)}, {""}}, {}};
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
   const bool has_paper = study.published.contains(metric.key);
   const bool subtracts = has_paper && is_papers_scale(results);
@@ -36,7 +36,7 @@ html::Table table_of(const StudyResults& results, const Metric& metric) {
       const auto* published = study.published_at(metric.key, r, c);
       const auto summary = summarise(results, metric.key, r, c);
       ours.push_back(ours_cell(summary));
-      paper.push_back(html::Cell(published_text(published)).in("soft"));
+      paper.push_back(html::Cell(published_text(metric, published)).in("soft"));
       difference.push_back(html::Cell(difference_text(summary, published)).in("soft"));
     }
     table.rows.push_back(std::move(ours));
@@ -51,7 +51,7 @@ html::Table relative_table(const StudyResults& results, const Metric& metric) {
   const auto& study = results.study;
   size_t base = 0;
   while (study.rows[base].name != study.reference) ++base;
-  html::Table table{{{metric.title + ", points"}, {""}}, {}, 2};
+  html::Table table{{{metric.title + (metric.kind == MetricKind::kShare ? ", points" : "")}, {""}}, {}, 2};
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
   for (size_t r = 0; r < study.rows.size(); ++r) {
     if (r == base) continue;
@@ -61,10 +61,10 @@ html::Table relative_table(const StudyResults& results, const Metric& metric) {
       const auto* a = study.published_at(metric.key, r, c);
       const auto* b = study.published_at(metric.key, base, c);
       const bool known = a != nullptr && b != nullptr && !a->diverged && !b->diverged;
-      paper.push_back(html::Cell(known ? fmt::format("{:+.2f}", a->percent - b->percent) : "–").in("soft"));
+      paper.push_back(html::Cell(known ? signed_text(metric, a->number - b->number) : "–").in("soft"));
       const auto x = summarise(results, metric.key, r, c);
       const auto y = summarise(results, metric.key, base, c);
-      ours.emplace_back(x.values.empty() || y.values.empty() ? "–" : fmt::format("{:+.2f}", x.mean - y.mean));
+      ours.emplace_back(x.values.empty() || y.values.empty() ? "–" : signed_text(metric, x.mean - y.mean));
     }
     table.rows.push_back(std::move(ours));
     table.rows.push_back(std::move(paper));
@@ -75,7 +75,7 @@ html::Table relative_table(const StudyResults& results, const Metric& metric) {
 std::string results_section(const StudyResults& results) {
   const auto& study = results.study;
   std::string out;
-  for (const auto& metric : study.metrics) out += html::table(table_of(results, metric));
+  for (const auto& metric : results.metrics) out += html::table(table_of(results, metric));
   if (const auto note = note_on_same_cells(results); !note.empty()) out += html::paragraph(note);
   if (!is_papers_scale(results) && !study.published.empty()) {
     out += html::paragraph(
@@ -93,7 +93,7 @@ std::string relative_section(const StudyResults& results) {
   for (const auto& row : study.rows) {
     if (row.name == study.reference) title = row.title;
   }
-  return html::section("Difference from " + title, html::table(relative_table(results, study.metrics.front())));
+  return html::section("Difference from " + title, html::table(relative_table(results, results.metrics.front())));
 }
 
 std::string claims_section(const StudyResults& results) {

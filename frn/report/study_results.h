@@ -19,11 +19,12 @@ struct CellResult {
   CellState state = CellState::kMissing;
   int64_t step = 0;
   double seconds = 0;
-  std::map<std::string, double> percent;  // by metric: the last validation's, also of a cell that was stopped
-  double samples = kMissing;              // images of that validation
-  double train_samples = kMissing;        // images of training that "train." metrics are over
-  std::string message;                    // why it failed or diverged
-  std::string same_as;                    // the cell whose training this is, by construction; empty: its own
+  std::map<std::string, double> values;  // by key: the last validation's, also of a cell that was stopped
+  std::vector<Metric> metrics;           // what metrics.json says that its task measures
+  double samples = kMissing;             // images of that validation
+  double train_samples = kMissing;       // images of training that "train." metrics are over
+  std::string message;                   // why it failed or diverged
+  std::string same_as;                   // the cell whose training this is, by construction; empty: its own
 
   const std::string& trained_as() const { return same_as.empty() ? cell.name : same_as; }
 };
@@ -38,7 +39,10 @@ struct StudyResults {
   StudyDefinition study;
   StudyRecord record;
   std::vector<CellResult> cells;
+  std::vector<Metric> metrics;  // the study's, with what the cells say of them
 
+  // The study's, or what the cells say of another key.
+  Metric metric(const std::string& key) const;
   // All seeds of a cell, in order.
   std::vector<const CellResult*> at(size_t row, size_t column) const;
   size_t count(CellState state) const;
@@ -55,7 +59,8 @@ bool is_papers_scale(const StudyResults& results);
 
 // The seeds of one cell together. Stopped and unfinished cells have no value: it would be that of another training.
 struct CellSummary {
-  std::vector<double> values;                            // of finished seeds
+  Metric metric{};
+  std::vector<double> values{};                          // of finished seeds, as tables show them: shares in per cent
   size_t seeds = 0, diverged = 0, failed = 0, open = 0;  // open: missing, unfinished or stopped
   double mean = kMissing;
   double deviation = kMissing;               // of one seed, with n - 1; two values at least
@@ -66,6 +71,10 @@ struct CellSummary {
 // How many seeds the cells have: "3 seeds", "1 to 3 seeds".
 std::string seeds_text(const StudyResults& results);
 CellSummary summarise(const StudyResults& results, const std::string& metric, size_t row, size_t column);
+
+// A number as tables show it, without its unit: "76.21", "0.4530"; and a difference of two: "+1.00", "-0.0120".
+std::string number_text(const Metric& metric, double number);
+std::string signed_text(const Metric& metric, double number);
 
 // "76.2", "76.2 ± 0.3", "diverged", "failed", "76.2 (1 of 3 diverged)", "–".
 std::string summary_text(const CellSummary& summary);

@@ -27,14 +27,14 @@ bool keep_cells(StudyClaim& claim, const Texts& columns) {
   const bool had_columns = !claim.columns.empty();
   std::erase_if(claim.columns, [&](const auto& column) { return !holds(columns, column); });
   if (had_columns && claim.columns.empty()) return false;
-  const bool compares = !claim.higher.empty();
-  for (auto* cells : {&claim.higher, &claim.lower, &claim.close, &claim.diverges}) {
+  const bool compares = !claim.higher.empty() || !claim.better.empty();
+  for (auto* cells : {&claim.higher, &claim.lower, &claim.better, &claim.worse, &claim.close, &claim.diverges}) {
     std::erase_if(*cells, [&](const auto& cell) {
       const auto column = split_cell_name(cell).column;
       return !column.empty() && !holds(columns, column);
     });
   }
-  if (compares) return !claim.higher.empty() && !claim.lower.empty();
+  if (compares) return !(claim.higher.empty() && claim.better.empty()) && !(claim.lower.empty() && claim.worse.empty());
   return !claim.close.empty() || !claim.diverges.empty();
 }
 

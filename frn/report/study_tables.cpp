@@ -59,7 +59,7 @@ Grid grid_of(const StudyResults& results, const Metric& metric) {
       const auto* published = study.published_at(metric.key, r, c);
       const auto summary = summarise(results, metric.key, r, c);
       ours.push_back(value_text(summary));
-      paper.push_back(published_text(published));
+      paper.push_back(published_text(metric, published));
       difference.push_back(difference_text(summary, published));
     }
     grid.push_back(std::move(ours));
@@ -88,6 +88,10 @@ std::string notes_text(const StudyResults& results) {
   return out;
 }
 
+std::string csv_number(const Metric& metric, double value) {
+  return metric.kind == MetricKind::kShare ? fmt::format("{:.4f}", 100 * value) : fmt::format("{:.6g}", value);
+}
+
 std::string csv_line(const StudyResults& results, const CellResult& result) {
   const auto& study = results.study;
   const auto& cell = result.cell;
@@ -96,27 +100,31 @@ std::string csv_line(const StudyResults& results, const CellResult& result) {
       fmt::format("{},{},{},{},{},{},{},{},{},{}", cell.name, csv_text(study.rows[cell.row].name),
                   csv_text(study.columns[cell.column].name), cell.seed, setting("model"), setting("norm"),
                   setting("batch_per_device"), setting("lr_base"), csv_text(state_text(result)), result.step);
-  for (const auto& metric : study.metrics) {
+  for (const auto& metric : results.metrics) {
     const auto* published = study.published_at(metric.key, cell.row, cell.column);
-    out += "," + (published == nullptr ? "" : published_text(published));
-    const auto value = result.percent.find(metric.key);
-    out += "," + (value == result.percent.end() || result.state == CellState::kDiverged
-                      ? ""
-                      : fmt::format("{:.4f}", value->second));
+    out += "," + (published == nullptr ? "" : published_text(metric, published));
+    const auto value = result.values.find(metric.key);
+    const bool known = value != result.values.end() && result.state != CellState::kDiverged;
+    out += "," + (known ? csv_number(metric, value->second) : "");
   }
   return out + fmt::format(",{:.1f},{},{}\n", result.seconds, csv_text(result.message), result.same_as);
 }
 
 }  // namespace
 
-std::string published_text(const PublishedValue* value) {
+std::string title_with_unit(const Metric& metric) {
+  const auto of = unit(metric);
+  return of.empty() ? metric.title : fmt::format("{}, {}", metric.title, of);
+}
+
+std::string published_text(const Metric& metric, const PublishedValue* value) {
   if (value == nullptr) return kNone;
-  return value->diverged ? "diverged" : fmt::format("{:.2f}", value->percent);
+  return value->diverged ? "diverged" : number_text(metric, value->number);
 }
 
 std::string difference_text(const CellSummary& ours, const PublishedValue* published) {
   if (published == nullptr || published->diverged || ours.values.empty()) return kNone;
-  return fmt::format("{:+.2f}", ours.mean - published->percent);
+  return signed_text(ours.metric, ours.mean - published->number);
 }
 
 std::vector<CellNote> notes_of(const StudyResults& results) {
@@ -166,7 +174,7 @@ std::string markdown_of(const StudyResults& results, const std::vector<std::pair
                          state_of_cells(results));
   for (const auto& [file, caption] : figures) out += fmt::format("\n![{}]({})\n", caption, file);
   out += claims_of(results) + "\n## Results\n";
-  for (const auto& metric : study.metrics) out += "\n" + markdown_table(grid_of(results, metric));
+  for (const auto& metric : results.metrics) out += "\n" + markdown_table(grid_of(results, metric));
   if (const auto note = note_on_same_cells(results); !note.empty()) out += "\n" + note + "\n";
   out += notes_text(results);
   if (!study.claims.empty()) out += "\n" + rule_of_claims() + "\n";
@@ -175,7 +183,9 @@ std::string markdown_of(const StudyResults& results, const std::vector<std::pair
 
 std::string csv_of(const StudyResults& results) {
   std::string out = "cell,row,column,seed,model,norm,batch_per_device,lr_base,state,step";
-  for (const auto& metric : results.study.metrics) out += fmt::format(",{0}_paper,{0}", metric.key);
+  for (const auto& metric : results.study.metrics) {
+    out += "," + csv_text(metric.key + "_paper") + "," + csv_text(metric.key);
+  }
   out += ",seconds,message,same_as\n";
   for (const auto& result : results.cells) out += csv_line(results, result);
   return out;

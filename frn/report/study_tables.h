@@ -6,7 +6,7 @@
 namespace frn::report {
 
 // "76.21", "diverged", or a dash.
-std::string published_text(const PublishedValue* value);
+std::string published_text(const Metric& metric, const PublishedValue* value);
 // Ours less the paper's: "+1.00"; a dash where one of them is no number.
 std::string difference_text(const CellSummary& ours, const PublishedValue* published);
 // summary_text, with "= " before it where the cell is the same training as another.
@@ -17,6 +17,9 @@ std::string state_of_cells(const StudyResults& results);
 
 // What "= " before a value means; empty where no cell is the same training as another.
 std::string note_on_same_cells(const StudyResults& results);
+
+// "P@1, %", "loss"
+std::string title_with_unit(const Metric& metric);
 
 // Letters as a terminal shows them.
 size_t width_of(std::string_view text);

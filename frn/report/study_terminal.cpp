@@ -13,14 +13,16 @@ using Lines = std::vector<std::vector<std::string>>;
 
 // One digit after the point: a screen is for what stands out.
 std::string short_value(const CellSummary& summary) {
+  if (summary.metric.kind != MetricKind::kShare) return value_text(summary);
   if (summary.values.empty() || summary.values.size() < summary.seeds) return value_text(summary);
   auto out = fmt::format("{}{:.1f}", summary.same_as_another ? "= " : "", summary.mean);
   if (summary.values.size() > 1) out += fmt::format(" ± {:.1f}", summary.deviation);
   return out;
 }
 
-std::string short_paper(const PublishedValue* value) {
-  return value == nullptr || value->diverged ? published_text(value) : fmt::format("{:.1f}", value->percent);
+std::string short_paper(const Metric& metric, const PublishedValue* value) {
+  const bool shortened = metric.kind == MetricKind::kShare && value != nullptr && !value->diverged;
+  return shortened ? fmt::format("{:.1f}", value->number) : published_text(metric, value);
 }
 
 // The first column to the left, the others to the right.
@@ -40,7 +42,7 @@ std::string aligned(const Lines& lines) {
 
 std::string table_of(const StudyResults& results) {
   const auto& study = results.study;
-  const auto& metric = study.metrics.front();
+  const auto& metric = results.metrics.front();
   const bool has_paper = study.published.contains(metric.key);
   Lines lines{{""}};
   for (const auto& column : study.columns) lines[0].push_back(column.title);
@@ -49,7 +51,7 @@ std::string table_of(const StudyResults& results) {
     std::vector<std::string> paper{"  paper"};
     for (size_t c = 0; c < study.columns.size(); ++c) {
       ours.push_back(short_value(summarise(results, metric.key, r, c)));
-      paper.push_back(short_paper(study.published_at(metric.key, r, c)));
+      paper.push_back(short_paper(metric, study.published_at(metric.key, r, c)));
     }
     lines.push_back(std::move(ours));
     if (has_paper) lines.push_back(std::move(paper));
@@ -86,8 +88,9 @@ std::string not_finished(const StudyResults& results) {
 std::string terminal_text(const StudyFolder& folder) {
   const auto results = read_results(folder);
   const auto& study = results.study;
-  auto out = fmt::format("{} ({}), scale {}: {}\n{} in %{}\n\n", study.title, study.place, results.record.scale,
-                         state_of_cells(results), study.metrics.front().title,
+  const auto& metric = results.metrics.front();
+  auto out = fmt::format("{} ({}), scale {}: {}\n{}{}{}\n\n", study.title, study.place, results.record.scale,
+                         state_of_cells(results), metric.title, unit(metric).empty() ? "" : " in %",
                          study.column_title.empty() ? "" : ", by " + study.column_title);
   out += table_of(results);
   if (results.count_same() > 0) out += "  = the same training as another cell by construction, trained once\n";

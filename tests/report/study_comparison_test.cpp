@@ -12,6 +12,7 @@ namespace {
 NamedCell cell(const char* row, const char* column, const std::vector<double>& values) {
   NamedCell out{row, column, {}};
   auto& s = out.summary;
+  s.metric = classification_metrics()[0];
   s.values = values;
   s.seeds = values.size();
   s.samples = 1000;

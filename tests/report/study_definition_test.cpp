@@ -55,7 +55,7 @@ TEST(StudyDefinition, AScaleWithoutDataAsksForThem) {
 
 TEST(StudyDefinition, PublishedValuesAreByRowAndColumn) {
   const auto study = made_up();
-  EXPECT_EQ(study.published_at("precision_at_1", 1, 1)->percent, 77.36);
+  EXPECT_EQ(study.published_at("precision_at_1", 1, 1)->number, 77.36);
   EXPECT_TRUE(study.published_at("precision_at_1", 0, 1)->diverged);
   EXPECT_EQ(study.published_at("recall_at_5", 0, 0), nullptr);
 }
@@ -98,7 +98,7 @@ TEST(StudyDefinition, AScaleMayLeaveOutColumnsAndWithThemWhatIsClaimedOfThem) {
   const auto study = at_scale(full, "smoke");
   ASSERT_EQ(study.columns.size(), 1);
   EXPECT_EQ(study.columns[0].name, "32");
-  EXPECT_EQ(study.published_at("precision_at_1", 1, 0)->percent, 77.21);
+  EXPECT_EQ(study.published_at("precision_at_1", 1, 0)->number, 77.21);
   ASSERT_EQ(study.claims.size(), 2) << "that BN diverges at 1 cannot be seen";
   EXPECT_EQ(study.claims[1].text, "FRN stays.");
   EXPECT_EQ(at_scale(full, "paper").columns.size(), 2);
