@@ -66,14 +66,13 @@ std::string last_words(const std::filesystem::path& output) {
   return complaint.empty() ? last : complaint;
 }
 
-CellProcess::CellProcess(const report::StudyFolder& folder, report::StudyCell cell)
-    : folder_(folder), cell_(std::move(cell)) {
+CellProcess::CellProcess(const study::Folder& folder, study::Cell cell) : folder_(folder), cell_(std::move(cell)) {
   const auto path = folder_.cell(cell_.name);
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw Error("study", "cannot make the folder " + path.string() + ": " + error.message());
   std::filesystem::remove(folder_.failure(cell_.name));
-  write_whole_file(path / "cell.toml", report::to_toml(cell_.settings), "study");
+  write_whole_file(path / "cell.toml", study::to_toml(cell_.settings), "study");
   std::vector<std::string> words{"frn", "train", "--out", path.string(), "--config", (path / "cell.toml").string()};
   if (std::filesystem::exists(path / "config.toml")) words.emplace_back("--resume");
   std::vector<char*> arguments;

@@ -6,16 +6,16 @@
 #include <optional>
 #include <string>
 
-#include "frn/report/study_folder.h"
+#include "frn/study/folder.h"
 
 namespace frn::cli {
 
 class CellProcess {
  public:
   // Starts `frn train` on the cell's folder, or goes on with the run in it. What it prints goes to output.txt.
-  CellProcess(const report::StudyFolder& folder, report::StudyCell cell);
+  CellProcess(const study::Folder& folder, study::Cell cell);
 
-  const report::StudyCell& cell() const { return cell_; }
+  const study::Cell& cell() const { return cell_; }
   void send(int signal) const;
   // Whether it has ended; its words and exit are then in the folder.
   bool ended(bool stopping);
@@ -25,8 +25,8 @@ class CellProcess {
  private:
   void record_end(int status, bool stopping) const;
 
-  report::StudyFolder folder_;
-  report::StudyCell cell_;
+  study::Folder folder_;
+  study::Cell cell_;
   pid_t pid_ = -1;
 };
 

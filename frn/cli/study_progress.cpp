@@ -17,8 +17,8 @@ constexpr auto kPlainLine = std::chrono::seconds(60);
 constexpr int kBar = 24;
 
 // "finished  P@1 85.10 %", "failed: [train] ..."
-std::string outcome_of(const report::CellResult& result) {
-  std::string out = report::state_text(result);
+std::string outcome_of(const study::CellResult& result) {
+  std::string out = study::state_text(result);
   for (const auto& metric : result.metrics) {
     const auto value = result.values.find(metric.key);
     if (value != result.values.end())
@@ -60,7 +60,7 @@ void StudyProgress::show(double done, const std::string& state) {
   drawn_ = true;
 }
 
-void StudyProgress::cell_ended(const report::CellResult& result, double done) {
+void StudyProgress::cell_ended(const study::CellResult& result, double done) {
   ++cells_done_;
   line(fmt::format("{:>3}/{}  {:<20} {}  {}", cells_done_, cells_, result.cell.name, outcome_of(result),
                    cells_done_ < cells_ ? left(done) : ""));

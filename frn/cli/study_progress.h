@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "frn/report/study_results.h"
+#include "frn/study/results.h"
 
 namespace frn::cli {
 
@@ -19,7 +19,7 @@ class StudyProgress {
 
   // `state` is what is under way: "frn-32 step 120/300".
   void show(double done, const std::string& state);
-  void cell_ended(const report::CellResult& result, double done);
+  void cell_ended(const study::CellResult& result, double done);
   void line(const std::string& text);
 
  private:

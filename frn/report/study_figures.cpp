@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kFewPoints = 40;
 
-bool is_shown(const StudyFigure& figure, const std::string& row) {
+bool is_shown(const study::Figure& figure, const std::string& row) {
   return figure.rows.empty() || std::find(figure.rows.begin(), figure.rows.end(), row) != figure.rows.end();
 }
 
@@ -31,7 +31,7 @@ LineChart empty_chart(const std::string& x_label, const std::string& y_label) {
 // Columns by the number that their name is: 32, 16, ...
 class OverColumns {
  public:
-  OverColumns(const StudyResults& results, const StudyFigure& figure) : results_(results), figure_(figure) {
+  OverColumns(const study::Results& results, const study::Figure& figure) : results_(results), figure_(figure) {
     for (const auto& column : results.study.columns) xs_.push_back(std::strtod(column.name.c_str(), nullptr));
   }
 
@@ -87,8 +87,8 @@ class OverColumns {
     return Inset{out.x_low / kRoom, out.x_high * kRoom, out.y_low - margin, out.y_high + margin};
   }
 
-  const StudyResults& results_;
-  const StudyFigure& figure_;
+  const study::Results& results_;
+  const study::Figure& figure_;
   std::vector<double> xs_;
 };
 
@@ -96,7 +96,7 @@ struct ValueWithSpread {
   double mean, spread;
 };
 
-std::string caption_of(const StudyResults& results, const StudyFigure& figure, const LineChart& chart) {
+std::string caption_of(const study::Results& results, const study::Figure& figure, const LineChart& chart) {
   auto out = fmt::format("Here, scale {}. {}", results.record.scale, figure.caption);
   const bool has_bars = std::any_of(chart.curves.begin(), chart.curves.end(), [](const Curve& curve) {
     return std::any_of(curve.spread.begin(), curve.spread.end(), [](double spread) { return std::isfinite(spread); });
@@ -105,7 +105,7 @@ std::string caption_of(const StudyResults& results, const StudyFigure& figure, c
   return out;
 }
 
-void add_over_columns(const StudyResults& results, const StudyFigure& figure, std::vector<NamedChart>& out) {
+void add_over_columns(const study::Results& results, const study::Figure& figure, std::vector<NamedChart>& out) {
   const OverColumns columns(results, figure);
   const auto& study = results.study;
   auto ours = columns.chart([&](size_t r, size_t c) {
@@ -124,7 +124,7 @@ void add_over_columns(const StudyResults& results, const StudyFigure& figure, st
   out.push_back({figure.file + "-paper", fmt::format("The paper's values on ImageNet ({}).", study.place), paper});
 }
 
-std::optional<Run> run_of(const StudyFolder& folder, const CellResult& result) {
+std::optional<Run> run_of(const study::Folder& folder, const study::CellResult& result) {
   const auto path = folder.cell(result.trained_as());
   if (!std::filesystem::exists(path / "log.jsonl")) return std::nullopt;
   try {
@@ -139,7 +139,7 @@ Curve curve_of(const std::string& title, const std::vector<Row>& rows, const Met
   Curve curve{title, {}, {}};
   for (const auto& row : rows) {
     curve.x.push_back(static_cast<double>(row.step));
-    curve.y.push_back(shown_number(metric, row[key_in_log(metric.key)]));
+    curve.y.push_back(shown_number(metric, row[study::key_in_log(metric.key)]));
   }
   curve.marked = curve.x.size() < kFewPoints;
   return curve;
@@ -163,7 +163,7 @@ Curve smoothed(Curve curve) {
   return out;
 }
 
-void add_curves(const StudyFolder& folder, const StudyResults& results, const StudyFigure& figure,
+void add_curves(const study::Folder& folder, const study::Results& results, const study::Figure& figure,
                 std::vector<NamedChart>& out) {
   const auto metric = results.metric(figure.metric);
   auto training = empty_chart("step", title_with_unit(metric));
@@ -182,7 +182,7 @@ void add_curves(const StudyFolder& folder, const StudyResults& results, const St
 
 }  // namespace
 
-std::vector<NamedChart> charts_of(const StudyFolder& folder, const StudyResults& results) {
+std::vector<NamedChart> charts_of(const study::Folder& folder, const study::Results& results) {
   std::vector<NamedChart> out;
   for (const auto& figure : results.study.figures) {
     if (figure.kind == "columns")

@@ -12,7 +12,7 @@ namespace {
 using Lines = std::vector<std::vector<std::string>>;
 
 // One digit after the point: a screen is for what stands out.
-std::string short_value(const CellSummary& summary) {
+std::string short_value(const study::CellSummary& summary) {
   if (summary.metric.kind != MetricKind::kShare) return value_text(summary);
   if (summary.values.empty() || summary.values.size() < summary.seeds) return value_text(summary);
   auto out = fmt::format("{}{:.1f}", summary.same_as_another ? "= " : "", summary.mean);
@@ -20,7 +20,7 @@ std::string short_value(const CellSummary& summary) {
   return out;
 }
 
-std::string short_paper(const Metric& metric, const PublishedValue* value) {
+std::string short_paper(const Metric& metric, const study::PublishedValue* value) {
   const bool shortened = metric.kind == MetricKind::kShare && value != nullptr && !value->diverged;
   return shortened ? fmt::format("{:.1f}", value->number) : published_text(metric, value);
 }
@@ -40,7 +40,7 @@ std::string aligned(const Lines& lines) {
   return out;
 }
 
-std::string table_of(const StudyResults& results) {
+std::string table_of(const study::Results& results) {
   const auto& study = results.study;
   const auto& metric = results.metrics.front();
   const bool has_paper = study.published.contains(metric.key);
@@ -59,7 +59,7 @@ std::string table_of(const StudyResults& results) {
   return aligned(lines);
 }
 
-std::string claims_of(const StudyResults& results) {
+std::string claims_of(const study::Results& results) {
   const auto claims = judge(results);
   if (claims.empty()) return "";
   auto out = fmt::format("\nClaims of the paper: {}\n", verdict_count(claims));
@@ -71,7 +71,7 @@ std::string claims_of(const StudyResults& results) {
   return out;
 }
 
-std::string not_finished(const StudyResults& results) {
+std::string not_finished(const study::Results& results) {
   const auto notes = notes_of(results);
   if (notes.empty()) return "";
   std::string out = "\nNot finished:";
@@ -85,7 +85,7 @@ std::string not_finished(const StudyResults& results) {
 
 }  // namespace
 
-std::string terminal_text(const StudyFolder& folder) {
+std::string terminal_text(const study::Folder& folder) {
   const auto results = read_results(folder);
   const auto& study = results.study;
   const auto& metric = results.metrics.front();

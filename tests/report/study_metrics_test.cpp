@@ -2,15 +2,15 @@
 // where the metric says so.
 #include <algorithm>
 
-#include "frn/report/study_claims.h"
-#include "frn/report/study_comparison.h"
 #include "frn/report/study_figures.h"
 #include "frn/report/study_report.h"
 #include "frn/report/study_tables.h"
 #include "frn/report/study_terminal.h"
+#include "frn/study/claims.h"
+#include "frn/study/comparison.h"
 #include "tests/core/files.h"
 #include "tests/report/run_folder.h"
-#include "tests/report/study_folder.h"
+#include "tests/study/made_up_study.h"
 
 namespace frn::report {
 namespace {
@@ -26,7 +26,7 @@ std::string replaced(std::string text, std::string_view from, std::string_view t
 
 // The made-up study with other metrics than those of a classification, the first of them with this key.
 std::string definition_with(const std::string& metrics, const std::string& key) {
-  auto text = replaced(kMadeUpStudy, "[published.precision_at_1]", "[published." + key + "]");
+  auto text = replaced(study::kMadeUpStudy, "[published.precision_at_1]", "[published." + key + "]");
   text = replaced(text, "76.21", "1.5");
   const std::string before = "[[row]]\nname = \"bn\"";
   return text.insert(text.find(before), metrics);
@@ -34,13 +34,13 @@ std::string definition_with(const std::string& metrics, const std::string& key) 
 
 class StudyMetrics : public FolderTest {
  protected:
-  MadeUpStudy study(const std::string& metrics, const std::string& key, int64_t seeds = 1) {
-    MadeUpStudy made(folder_ / "study", seeds);
+  study::MadeUpStudy study(const std::string& metrics, const std::string& key, int64_t seeds = 1) {
+    study::MadeUpStudy made(folder_ / "study", seeds);
     frn::put(made.folder.definition(), definition_with(metrics, key));
     return made;
   }
   // Both columns of a row, with these seeds.
-  static void finish(const MadeUpStudy& made, const std::string& row, const std::string& key,
+  static void finish(const study::MadeUpStudy& made, const std::string& row, const std::string& key,
                      const std::vector<double>& values, const std::string& list = "") {
     for (size_t seed = 0; seed < values.size(); ++seed) {
       for (const char* column : {"32", "1"}) {
@@ -91,7 +91,7 @@ TEST_F(StudyMetrics, WhatAKeyIsTellTheCellsAndTheStudyOverThem) {
 
 TEST_F(StudyMetrics, AWrongKindOrDirectionIsNamed) {
   const auto error = [&](const std::string& line) {
-    return error_of([&] { parse_study(definition_with(kLoss + line, "loss"), "made-up", "made-up.toml"); });
+    return error_of([&] { study::parse_study(definition_with(kLoss + line, "loss"), "made-up", "made-up.toml"); });
   };
   EXPECT_EQ(error("kind = \"loss\"\nbetter = \"lower\"\n"), "no error");
   EXPECT_TRUE(holds(error("kind = \"percent\"\n"), "[[metric]] 1: kind must be share, loss, count or number"));
@@ -125,7 +125,7 @@ TEST_F(StudyMetrics, WhatDivergedHasNotTheLowerLoss) {
   made.diverge("bn-32");
   made.diverge("bn-1");
   const auto claim = judge(read_results(made.folder)).at(0);
-  EXPECT_EQ(claim.verdict, Verdict::kDoesNotHold) << "that FRN's loss is higher: " << claim.reason;
+  EXPECT_EQ(claim.verdict, study::Verdict::kDoesNotHold) << "that FRN's loss is higher: " << claim.reason;
 }
 
 TEST_F(StudyMetrics, BetterIsLowerWhereTheMetricSaysSo) {
@@ -135,7 +135,7 @@ TEST_F(StudyMetrics, BetterIsLowerWhereTheMetricSaysSo) {
   finish(made, "bn", "loss", {0.61, 0.62, 0.63});
   finish(made, "frn", "loss", {0.51, 0.52, 0.53});
   const auto claims = judge(read_results(made.folder));
-  EXPECT_EQ(claims[0].verdict, Verdict::kHolds);
+  EXPECT_EQ(claims[0].verdict, study::Verdict::kHolds);
   EXPECT_TRUE(claims[0].reason.starts_with("FRN is 0.1 below BN at 32 images (significant above 0.02"))
       << claims[0].reason;
   for (const auto& claim : claims) EXPECT_FALSE(holds(claim.reason, "point")) << claim.reason;
@@ -147,7 +147,7 @@ TEST_F(StudyMetrics, OneSeedOfALossDecidesNothing) {
   finish(made, "bn", "loss", {0.6});
   finish(made, "frn", "loss", {90});
   const auto claim = judge(read_results(made.folder)).at(0);
-  EXPECT_EQ(claim.verdict, Verdict::kUndecided);
+  EXPECT_EQ(claim.verdict, study::Verdict::kUndecided);
   EXPECT_TRUE(holds(claim.reason, "a single seed does not show whether that is significant")) << claim.reason;
 }
 

@@ -1,4 +1,4 @@
-#include "frn/report/plain_texts.h"
+#include "frn/study/plain_texts.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 // The beginning of the text, for a message that is one line itself.
@@ -55,4 +55,4 @@ void check_plain_texts(const Value& value, const std::string& source) {
   Check(source).value(value, "", /*many_lines=*/false);
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

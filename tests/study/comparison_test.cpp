@@ -1,12 +1,12 @@
 // A claim is judged by one sentence that says how two cells stand, and how far apart they would have to be.
-#include "frn/report/study_comparison.h"
+#include "frn/study/comparison.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 NamedCell cell(const char* row, const char* column, const std::vector<double>& values) {
@@ -96,4 +96,4 @@ TEST(StudyComparison, VerdictsAreCounted) {
 }
 
 }  // namespace
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,11 +1,11 @@
-#include "frn/report/study_cells.h"
+#include "frn/study/cells.h"
 
 #include <fmt/format.h>
 
 #include "frn/core/error.h"
 #include "frn/core/value.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 void lay_over(Settings& settings, const Settings& more) {
@@ -17,7 +17,7 @@ void lay_over(Settings& settings, const std::map<std::string, Settings>& by_name
   if (found != by_name.end()) lay_over(settings, found->second);
 }
 
-Settings settings_of(const StudyDefinition& study, const StudyScale& scale, size_t row, size_t column) {
+Settings settings_of(const Definition& study, const Scale& scale, size_t row, size_t column) {
   const auto& r = study.rows[row];
   const auto& c = study.columns[column];
   Settings out = scale.settings;
@@ -31,24 +31,23 @@ Settings settings_of(const StudyDefinition& study, const StudyScale& scale, size
 
 }  // namespace
 
-std::string cell_name(const StudyDefinition& study, size_t row, size_t column, int64_t seed) {
+std::string cell_name(const Definition& study, size_t row, size_t column, int64_t seed) {
   auto name = study.rows.at(row).name;
   if (study.columns.size() > 1) name += "-" + study.columns.at(column).name;
   return seed == 0 ? name : fmt::format("{}-seed{}", name, seed);
 }
 
-std::string cell_words(const StudyDefinition& study, size_t row, size_t column) {
+std::string cell_words(const Definition& study, size_t row, size_t column) {
   const auto& words = study.rows.at(row).words;
   return study.columns.size() > 1 ? words + " " + study.columns.at(column).words : words;
 }
 
-std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& scale, int64_t seeds,
-                                const Settings& given) {
-  std::vector<StudyCell> out;
+std::vector<Cell> cells_of(const Definition& study, const Scale& scale, int64_t seeds, const Settings& given) {
+  std::vector<Cell> out;
   for (int64_t seed = 0; seed < seeds; ++seed) {
     for (size_t row = 0; row < study.rows.size(); ++row) {
       for (size_t column = 0; column < study.columns.size(); ++column) {
-        StudyCell cell{cell_name(study, row, column, seed), row, column, seed, settings_of(study, scale, row, column)};
+        Cell cell{cell_name(study, row, column, seed), row, column, seed, settings_of(study, scale, row, column)};
         lay_over(cell.settings, given);
         cell.settings["seed"] = std::to_string(scale.first_seed + seed);
         if (!cell.settings.contains("data")) {
@@ -100,4 +99,4 @@ bool matches(std::string_view name, std::string_view pattern) {
   return !name.empty() && (pattern[0] == '?' || pattern[0] == name[0]) && matches(name.substr(1), pattern.substr(1));
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

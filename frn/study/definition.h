@@ -1,3 +1,6 @@
+// study/ holds what a study is: its definition, its folder, the results in it and what they say of its claims. It reads
+// and writes files, trains nothing and needs no torch.
+//
 // A study: the cells of one table or figure of the paper, what the paper says of each, and how to train them at three
 // scales. Read from TOML; docs/studies.md tells the keys.
 #pragma once
@@ -11,7 +14,7 @@
 
 #include "frn/core/metric.h"
 
-namespace frn::report {
+namespace frn::study {
 
 // Settings of frn train by key, each as TOML writes its value: {"norm", "'bn+relu'"}.
 using Settings = std::map<std::string, std::string>;
@@ -19,7 +22,7 @@ using Settings = std::map<std::string, std::string>;
 // Of a cell. A file that asks for more is damaged, or means harm.
 inline constexpr int64_t kMostSeeds = 1000;
 
-struct StudyMetric {
+struct NamedMetric {
   std::string key;  // in metrics.json under "validation" (or "train", as "train.KEY")
   std::string title;
   // What the study says of it; else metrics.json does.
@@ -31,14 +34,14 @@ std::string_view key_in_log(std::string_view key);
 bool is_of_training(std::string_view key);
 
 // A row or a column of the table. A cell is where they meet.
-struct StudyLine {
+struct Line {
   std::string name;  // for folders and options
   std::string title;
   std::string words;  // what sentences call it: "BN" for a row, "at 32 images" for a column
   Settings settings;
 };
 
-struct StudyScale {
+struct Scale {
   std::string name;
   std::string about;
   std::string needs_data;  // what --data must give when the settings name no data: "imagefolder:DIR"
@@ -59,7 +62,7 @@ struct PublishedValue {
 
 // Sides are cells, "row@column", or rows, "row", which stand for the row's cells in all columns (or those of
 // `columns`).
-struct StudyClaim {
+struct Claim {
   std::string text;
   std::string place;
   std::string metric;
@@ -73,7 +76,7 @@ struct StudyClaim {
   double within = 0;
 };
 
-struct StudyFigure {
+struct Figure {
   std::string file;
   std::string kind;  // columns: a metric over the columns, a curve per row; curves: over the steps of training
   std::string metric;
@@ -83,30 +86,30 @@ struct StudyFigure {
   std::vector<std::string> inset;  // columns that an inset shows enlarged; empty: none
 };
 
-struct StudyDefinition {
+struct Definition {
   std::string name, title, place, about;
   std::string column_title;  // what the columns are: "images per device"; may be empty
   std::string reference;     // the row that others are compared with; may be empty
-  std::vector<StudyMetric> metrics;
-  std::vector<StudyLine> rows, columns;
+  std::vector<NamedMetric> metrics;
+  std::vector<Line> rows, columns;
   std::map<std::string, std::map<std::string, std::vector<PublishedValue>>> published;  // metric, row, by column
-  std::vector<StudyScale> scales;
-  std::vector<StudyClaim> claims;
-  std::vector<StudyFigure> figures;
+  std::vector<Scale> scales;
+  std::vector<Claim> claims;
+  std::vector<Figure> figures;
 
   // None when the paper does not say.
   const PublishedValue* published_at(const std::string& metric, size_t row, size_t column) const;
   // Throws frn::Error with the known ones.
-  const StudyScale& scale(const std::string& name) const;
+  const Scale& scale(const std::string& name) const;
 };
 
 // `source` is what errors call the text. Throws frn::Error "[study] source: ..." for what is no TOML, an unknown key, a
 // name that no row, column or metric has, or a list of another length than the columns.
-StudyDefinition parse_study(const std::string& text, const std::string& name, const std::string& source);
+Definition parse_study(const std::string& text, const std::string& name, const std::string& source);
 
 // The study as it is at a scale: without the columns that the scale leaves out and the claims about them, and with the
 // scale's titles. Throws frn::Error for an unknown scale.
-StudyDefinition at_scale(StudyDefinition study, const std::string& scale);
+Definition at_scale(Definition study, const std::string& scale);
 
 // "row@column" or "row" as its parts.
 struct CellName {
@@ -115,4 +118,4 @@ struct CellName {
 };
 CellName split_cell_name(std::string_view text);
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -6,10 +6,10 @@
 
 #include "frn/core/value.h"
 
-namespace frn::report {
+namespace frn::study {
 
 // Looks at all keys and texts of a file's value. Throws frn::Error "[study] source: row.2.title must be ..." for the
 // first with a control character. Only what stands under a key `about` may have many lines.
 void check_plain_texts(const Value& value, const std::string& source);
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,9 +1,13 @@
 // What the cells of a study came to, read from their folders, and what seeds of a cell say together.
 #pragma once
 
-#include "frn/report/study_folder.h"
+#include <limits>
 
-namespace frn::report {
+#include "frn/study/folder.h"
+
+namespace frn::study {
+
+inline constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 enum class CellState : uint8_t {
   kMissing,     // nobody started it
@@ -15,7 +19,7 @@ enum class CellState : uint8_t {
 };
 
 struct CellResult {
-  StudyCell cell;
+  Cell cell;
   CellState state = CellState::kMissing;
   int64_t step = 0;
   double seconds = 0;
@@ -33,11 +37,11 @@ struct CellResult {
 std::string state_text(const CellResult& result);
 
 // `same_as` names the cell whose folder to read instead.
-CellResult read_cell(const StudyFolder& folder, const StudyCell& cell, const std::string& same_as = "");
+CellResult read_cell(const Folder& folder, const Cell& cell, const std::string& same_as = "");
 
-struct StudyResults {
-  StudyDefinition study;
-  StudyRecord record;
+struct Results {
+  Definition study;
+  Record record;
   std::vector<CellResult> cells;
   std::vector<Metric> metrics;  // the study's, with what the cells say of them
 
@@ -51,11 +55,11 @@ struct StudyResults {
 
 // Throws frn::Error when the folder holds no study. Cells that are not there are missing, not errors. A cell that has
 // no folder but is the same training as another by construction has that one's results.
-StudyResults read_results(const StudyFolder& folder);
+Results read_results(const Folder& folder);
 
 // Whether ours are of the same images, networks and steps as the paper's: only then its values can be subtracted, and a
 // network that has learned nothing never will.
-bool is_papers_scale(const StudyResults& results);
+bool is_papers_scale(const Results& results);
 
 // The seeds of one cell together. Stopped and unfinished cells have no value: it would be that of another training.
 struct CellSummary {
@@ -69,8 +73,8 @@ struct CellSummary {
   bool same_as_another = false;              // none of them is the cell's own
 };
 // How many seeds the cells have: "3 seeds", "1 to 3 seeds".
-std::string seeds_text(const StudyResults& results);
-CellSummary summarise(const StudyResults& results, const std::string& metric, size_t row, size_t column);
+std::string seeds_text(const Results& results);
+CellSummary summarise(const Results& results, const std::string& metric, size_t row, size_t column);
 
 // A number as tables show it, without its unit: "76.21", "0.4530"; and a difference of two: "+1.00", "-0.0120".
 std::string number_text(const Metric& metric, double number);
@@ -79,4 +83,4 @@ std::string signed_text(const Metric& metric, double number);
 // "76.2", "76.2 ± 0.3", "diverged", "failed", "76.2 (1 of 3 diverged)", "–".
 std::string summary_text(const CellSummary& summary);
 
-}  // namespace frn::report
+}  // namespace frn::study

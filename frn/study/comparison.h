@@ -1,9 +1,9 @@
 // Two cells of a study compared for a claim, with the sentence that says how they stand.
 #pragma once
 
-#include "frn/report/study_claims.h"
+#include "frn/study/claims.h"
 
-namespace frn::report {
+namespace frn::study {
 
 // A cell as sentences name it.
 struct NamedCell {
@@ -36,4 +36,4 @@ Judgement judge_diverges(const NamedCell& cell);
 // Whether every seed of it was trained to the end.
 bool is_trained(const CellSummary& summary);
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,4 +1,4 @@
-#include "frn/report/study_results.h"
+#include "frn/study/results.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 double number_in(const Value& object, const char* key) {
@@ -75,7 +75,7 @@ CellState state_of(const Value& metrics, const CellResult& result) {
 }
 
 // The cell whose training the cell is by construction, when that was begun and the cell has no folder of its own.
-std::string training_of(const StudyFolder& folder, const StudyRecord& record, const std::string& cell) {
+std::string training_of(const Folder& folder, const Record& record, const std::string& cell) {
   const auto found = record.same_as.find(cell);
   if (found == record.same_as.end() || folder.has_cell(cell) || !folder.has_cell(found->second)) return "";
   return found->second;
@@ -94,7 +94,7 @@ Metric metric_of_cells(const std::vector<CellResult>& cells, std::string_view ke
   return find_metric(classification_metrics(), key);
 }
 
-Metric resolved(const StudyMetric& metric, const std::vector<CellResult>& cells) {
+Metric resolved(const NamedMetric& metric, const std::vector<CellResult>& cells) {
   auto out = metric_of_cells(cells, key_in_log(metric.key));
   if (metric.kind && *metric.kind != out.kind) {
     out.kind = *metric.kind;
@@ -132,7 +132,7 @@ std::string state_text(const CellResult& result) {
   return "";
 }
 
-CellResult read_cell(const StudyFolder& folder, const StudyCell& cell, const std::string& same_as) {
+CellResult read_cell(const Folder& folder, const Cell& cell, const std::string& same_as) {
   CellResult result;
   result.cell = cell;
   result.same_as = same_as;
@@ -153,7 +153,7 @@ CellResult read_cell(const StudyFolder& folder, const StudyCell& cell, const std
   return result;
 }
 
-std::vector<const CellResult*> StudyResults::at(size_t row, size_t column) const {
+std::vector<const CellResult*> Results::at(size_t row, size_t column) const {
   std::vector<const CellResult*> out;
   for (const auto& result : cells) {
     if (result.cell.row == row && result.cell.column == column) out.push_back(&result);
@@ -161,23 +161,23 @@ std::vector<const CellResult*> StudyResults::at(size_t row, size_t column) const
   return out;
 }
 
-Metric StudyResults::metric(const std::string& key) const {
+Metric Results::metric(const std::string& key) const {
   return has(metrics, key) ? find_metric(metrics, key) : resolved({key, key}, cells);
 }
 
-size_t StudyResults::count(CellState state) const {
+size_t Results::count(CellState state) const {
   return static_cast<size_t>(
       std::count_if(cells.begin(), cells.end(), [&](const CellResult& cell) { return cell.state == state; }));
 }
 
-size_t StudyResults::count_same() const {
+size_t Results::count_same() const {
   return static_cast<size_t>(
       std::count_if(cells.begin(), cells.end(), [](const CellResult& cell) { return !cell.same_as.empty(); }));
 }
 
-StudyResults read_results(const StudyFolder& folder) {
+Results read_results(const Folder& folder) {
   auto record = folder.read_record();
-  StudyResults out{at_scale(folder.read_definition(), record.scale), std::move(record), {}, {}};
+  Results out{at_scale(folder.read_definition(), record.scale), std::move(record), {}, {}};
   const auto& scale = out.study.scale(out.record.scale);
   for (const auto& cell : cells_of(out.study, scale, out.record.seeds, out.record.given)) {
     const auto same_as = training_of(folder, out.record, cell.name);
@@ -190,9 +190,9 @@ StudyResults read_results(const StudyFolder& folder) {
   return out;
 }
 
-bool is_papers_scale(const StudyResults& results) { return results.record.scale == "paper"; }
+bool is_papers_scale(const Results& results) { return results.record.scale == "paper"; }
 
-std::string seeds_text(const StudyResults& results) {
+std::string seeds_text(const Results& results) {
   std::map<std::pair<size_t, size_t>, int64_t> seeds;
   for (const auto& result : results.cells) ++seeds[{result.cell.row, result.cell.column}];
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -205,7 +205,7 @@ std::string seeds_text(const StudyResults& results) {
   return fmt::format("{} seed{}", most, most == 1 ? "" : "s");
 }
 
-CellSummary summarise(const StudyResults& results, const std::string& metric, size_t row, size_t column) {
+CellSummary summarise(const Results& results, const std::string& metric, size_t row, size_t column) {
   CellSummary out{.metric = results.metric(metric)};
   for (const auto* result : results.at(row, column)) {
     ++out.seeds;
@@ -267,4 +267,4 @@ std::string summary_text(const CellSummary& summary) {
   return rest.empty() ? value : value + " (" + rest + ")";
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,4 +1,4 @@
-#include "frn/report/study_comparison.h"
+#include "frn/study/comparison.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 constexpr double kHuge = 5;        // points of a share, with one seed
@@ -238,4 +238,4 @@ std::string rule_of_claims() {
       kHuge, kHugeErrors);
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,12 +1,12 @@
-#include "frn/report/study_claims.h"
+#include "frn/study/claims.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "frn/report/study_comparison.h"
+#include "frn/study/comparison.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 // "2 of 3 comparisons hold, 1 is undecided".
@@ -30,7 +30,7 @@ std::string counts_of(const std::vector<Judgement>& parts) {
 
 class Judge {
  public:
-  Judge(const StudyResults& results, const StudyClaim& claim) : results_(results), claim_(claim) {}
+  Judge(const Results& results, const Claim& claim) : results_(results), claim_(claim) {}
 
   JudgedClaim run() const {
     std::vector<Judgement> parts;
@@ -47,7 +47,7 @@ class Judge {
     bool given;  // the column was named
   };
 
-  static size_t index_of(const std::vector<StudyLine>& lines, const std::string& name) {
+  static size_t index_of(const std::vector<Line>& lines, const std::string& name) {
     const auto found = std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.name == name; });
     return static_cast<size_t>(found - lines.begin());
   }
@@ -138,8 +138,8 @@ class Judge {
     return out;
   }
 
-  const StudyResults& results_;
-  const StudyClaim& claim_;
+  const Results& results_;
+  const Claim& claim_;
 };
 
 }  // namespace
@@ -171,10 +171,10 @@ std::string verdict_count(const std::vector<JudgedClaim>& claims) {
   return out;
 }
 
-std::vector<JudgedClaim> judge(const StudyResults& results) {
+std::vector<JudgedClaim> judge(const Results& results) {
   std::vector<JudgedClaim> out;
   for (const auto& claim : results.study.claims) out.push_back(Judge(results, claim).run());
   return out;
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,14 +1,14 @@
 // A study's file is read as it stands, and what is wrong in it is named.
-#include "frn/report/study_definition.h"
+#include "frn/study/definition.h"
 
-#include "frn/report/study_cells.h"
+#include "frn/study/cells.h"
 #include "tests/core/files.h"
-#include "tests/report/study_folder.h"
+#include "tests/study/made_up_study.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
-StudyDefinition made_up() { return parse_study(kMadeUpStudy, "made-up", "made-up.toml"); }
+Definition made_up() { return parse_study(kMadeUpStudy, "made-up", "made-up.toml"); }
 
 std::string error_with(const std::string& from, const std::string& to) {
   std::string text = kMadeUpStudy;
@@ -73,7 +73,7 @@ TEST(StudyDefinition, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_TRUE(holds(error_with("diverges = [\"bn@1\"]", "within = 3"), "a claim has higher and lower"));
 }
 
-StudyDefinition with_smoke(const std::string& keys) {
+Definition with_smoke(const std::string& keys) {
   std::string text = kMadeUpStudy;
   const std::string table = "[scale.smoke]\n";
   text.insert(text.find(table) + table.size(), keys);
@@ -124,4 +124,4 @@ TEST(StudyDefinition, PatternsAreThoseOfAShell) {
 }
 
 }  // namespace
-}  // namespace frn::report
+}  // namespace frn::study

@@ -9,14 +9,14 @@
 // about many cells holds when it does for all of them, and does not hold as soon as it fails for one.
 #pragma once
 
-#include "frn/report/study_results.h"
+#include "frn/study/results.h"
 
-namespace frn::report {
+namespace frn::study {
 
 enum class Verdict : uint8_t { kHolds, kDoesNotHold, kUndecided };
 
 struct JudgedClaim {
-  const StudyClaim* claim;
+  const Claim* claim;
   Verdict verdict = Verdict::kUndecided;
   std::string reason;  // a sentence without its full stop: the comparison that speaks most against the claim, or what
                        // is missing
@@ -34,9 +34,9 @@ struct Difference {
 };
 Difference difference_of(const CellSummary& a, const CellSummary& b);
 
-std::vector<JudgedClaim> judge(const StudyResults& results);
+std::vector<JudgedClaim> judge(const Results& results);
 
 // The rule in words, for reports.
 std::string rule_of_claims();
 
-}  // namespace frn::report
+}  // namespace frn::study
