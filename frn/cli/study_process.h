@@ -17,7 +17,7 @@ class CellProcess {
 
   const study::Cell& cell() const { return cell_; }
   void send(int signal) const;
-  // Whether it has ended; its words and exit are then in the folder.
+  // Whether it has ended. What went wrong is then in the folder (failure.txt).
   bool ended(bool stopping);
   // The step of the last line in its log.
   int64_t step() const;
@@ -31,6 +31,6 @@ class CellProcess {
 };
 
 // The last line that says what went wrong in what a program printed; empty when it printed nothing.
-std::string last_words(const std::filesystem::path& output);
+std::string last_message(const std::filesystem::path& output);
 
 }  // namespace frn::cli

@@ -9,6 +9,7 @@
 #include "frn/core/text.h"
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
+#include "frn/study/plain_texts.h"
 
 namespace frn::report {
 namespace {
@@ -105,12 +106,8 @@ std::string shown_setting(const Value& value) {
 Properties read_config(const std::filesystem::path& path) {
   Properties out;
   if (!std::filesystem::exists(path)) return out;
-  try {
-    const auto settings = parse_toml(contents_of(path));
-    for (const auto& [key, value] : settings.as_table()) out.emplace_back(key, shown_setting(value));
-  } catch (const ValueError& error) {
-    throw Error(kOperation, path.string() + ": " + error.what());
-  }
+  const auto settings = study::parse_toml_of(path.string(), contents_of(path), kOperation);
+  for (const auto& [key, value] : settings.as_table()) out.emplace_back(key, shown_setting(value));
   return out;
 }
 

@@ -4,6 +4,7 @@
 
 #include "frn/core/error.h"
 #include "frn/core/value.h"
+#include "frn/study/plain_texts.h"
 
 namespace frn::study {
 namespace {
@@ -70,12 +71,8 @@ std::string to_toml(const Settings& settings) {
 
 Settings read_settings(const std::string& text) {
   Settings out;
-  try {
-    const auto table = parse_toml(text);
-    for (const auto& [key, value] : table.as_table()) out[key] = frn::to_toml(value);
-  } catch (const ValueError& error) {
-    throw Error("study", std::string("settings of a cell: ") + error.what());
-  }
+  const auto table = parse_toml_of("settings of a cell", text);
+  for (const auto& [key, value] : table.as_table()) out[key] = frn::to_toml(value);
   return out;
 }
 

@@ -369,12 +369,7 @@ const Scale& Definition::scale(const std::string& wanted) const {
 }
 
 Definition parse_study(const std::string& text, const std::string& name, const std::string& source) {
-  Value table;
-  try {
-    table = parse_toml(text);
-  } catch (const ValueError& error) {
-    throw Error("study", source + ": " + error.what());
-  }
+  const auto table = parse_toml_of(source, text);
   check_plain_texts(table, source);
   return read_study(table, name, source);
 }

@@ -5,23 +5,18 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/core/value.h"
+#include "frn/core/whole_file.h"
+#include "frn/study/plain_texts.h"
 #include "study_texts.h"
 
 namespace frn::study {
 namespace {
 
-Value parse(const Text& study) {
-  try {
-    return parse_toml(study.text);
-  } catch (const ValueError& error) {
-    throw Error("study", study.source + ": " + error.what());
-  }
-}
+Value parse(const Text& study) { return parse_toml_of(study.source, study.text); }
 
 std::string text_in(const Value& table, const char* key) {
   const auto* const found = table.find(key);
@@ -54,9 +49,8 @@ Text with_base(Text study, const std::vector<Text>& all) {
 }
 
 Text from_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("study", path.string() + ": cannot open the file");
-  return {path.stem().string(), path.string(), {std::istreambuf_iterator<char>(file), {}}};
+  if (!std::ifstream(path)) throw Error("study", path.string() + ": cannot open the file");
+  return {path.stem().string(), path.string(), contents_of(path)};
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
 
@@ -30,10 +29,8 @@ Value read_json(const std::filesystem::path& path) {
 }
 
 std::string first_line(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string line;
-  std::getline(file, line);
-  return one_line(line);
+  const auto text = contents_of(path);
+  return one_line(text.substr(0, text.find('\n')));
 }
 
 // Those of training with "train." before them.
