@@ -10,7 +10,7 @@ namespace frn::cli {
 // "1:02:03", "4:05"
 std::string clock_text(double seconds);
 
-// Prints at once. A failure is not told: a terminal that hung up or a full disk under the output must not end a run.
+// Prints at once. Failures are ignored: a terminal that hung up or a full disk under the output must not end a run.
 void say(const std::string& text);
 
 // Columns of the terminal that is printed to; 80 where there is none.

@@ -194,8 +194,7 @@ void train_and_report(const Options& options, const Task& task) {
   if (outcome.failed.empty()) return;
   const std::vector<std::string_view> names(outcome.failed.begin(), outcome.failed.end());
   throw Error("study",
-              fmt::format("{} of {} cells failed: {}; {}/cells/NAME/output.txt has their words, the same command "
-                          "tries them again",
+              fmt::format("{} of {} cells failed: {}; see {}/cells/NAME/output.txt; the same command tries them again",
                           outcome.failed.size(), plan.size(), join(names), folder.path.string()));
 }
 

@@ -161,9 +161,8 @@ void print_plan(const study::Definition& study, const std::vector<PlannedCell>& 
       "\nabout {} with {} at a time, and up to {} of memory, on this machine as it is now.\n"
       "Time: one step of each network and batch was measured (a few images where a step takes long), and taken in\n"
       "proportion to images and multiply-adds; reading images, validation and starting come on top. Memory: what the\n"
-      "measured step allocated per image, three copies of the weights, the batches that are prepared ahead, and 0.3 GB "
-      "for\n"
-      "the program.\n",
+      "measured step allocated per image, three copies of the weights, the batches that are prepared ahead, and 0.3 GB\n"
+      "for the program.\n",
       time_text(seconds / static_cast<double>(jobs)), jobs, size_text(bytes * static_cast<double>(jobs)));
 }
 

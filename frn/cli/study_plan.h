@@ -36,8 +36,8 @@ int64_t images_at_once(const train::TrainConfig& config);
 // "30 trainings for 48 cells", "24 cells".
 std::string amount_of_work(size_t trainings, size_t cells);
 
-// Measures a step of each network and prints the table: the trainings in `plan` are for so many cells, `same_as` are
-// those of them that are another's training.
+// Measures a step of each network and prints the table. `cells` is the number of cells that the trainings in `plan` are
+// for, `same_as` names those of them that are the same training as another.
 void print_plan(const study::Definition& study, const std::vector<PlannedCell>& plan, size_t cells, int64_t jobs,
                 const std::map<std::string, std::string>& same_as);
 

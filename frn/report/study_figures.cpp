@@ -35,8 +35,8 @@ class OverColumns {
     for (const auto& column : results.study.columns) xs_.push_back(std::strtod(column.name.c_str(), nullptr));
   }
 
-  // `value_at(row, column)` gives a mean and half the length of its bar. Columns stand as in the table, and each curve
-  // a little beside the next, so that bars do not cover each other.
+  // `value_at(row, column)` gives a mean and half the length of its bar. Columns are in the order of the table, and
+  // each curve a little beside the next, so that bars do not cover each other.
   template <typename Value>
   LineChart chart(const Value& value_at) const {
     constexpr double kBeside = 0.08;  // in doublings of x

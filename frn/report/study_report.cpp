@@ -46,7 +46,7 @@ html::Table table_of(const study::Results& results, const Metric& metric) {
   return table;
 }
 
-// How each row stands to the reference row, in the paper and here: what can be compared between scales.
+// The difference of each row from the reference row, in the paper and here: it can be compared between scales.
 html::Table relative_table(const study::Results& results, const Metric& metric) {
   const auto& study = results.study;
   size_t base = 0;
@@ -163,7 +163,7 @@ std::string about_section(const study::Results& results) {
   return out.empty() ? "" : html::section("How it was made", out);
 }
 
-// What it comes to first, then the numbers, then how they were made.
+// The conclusions first, then the numbers, then how they were made.
 std::string body(const study::Results& results, const std::vector<std::string>& figures) {
   std::string out;
   if (!figures.empty()) out += html::figures(figures);

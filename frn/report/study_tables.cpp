@@ -164,8 +164,7 @@ std::string state_of_cells(const study::Results& results) {
 
 std::string note_on_same_cells(const study::Results& results) {
   if (results.count_same() == 0) return "";
-  return "= marks cells that are the same training as another one by construction: what differs between them, the "
-         "split of a step's images over devices, is nothing that a norm of single images sees. They were trained once.";
+  return "= marks cells that are the same training as another one by construction: they differ only in how the images of a step are split over devices, which has no effect on a norm that normalises each image by itself. They were trained once.";
 }
 
 std::string markdown_of(const study::Results& results,

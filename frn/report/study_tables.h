@@ -7,7 +7,7 @@ namespace frn::report {
 
 // "76.21", "diverged", or a dash.
 std::string published_text(const Metric& metric, const study::PublishedValue* value);
-// Ours less the paper's: "+1.00"; a dash where one of them is no number.
+// Ours minus the paper's: "+1.00"; a dash where either has no number.
 std::string difference_text(const study::CellSummary& ours, const study::PublishedValue* published);
 // summary_text, with "= " before it where the cell is the same training as another.
 std::string value_text(const study::CellSummary& summary);

@@ -11,7 +11,7 @@ namespace {
 
 using Lines = std::vector<std::vector<std::string>>;
 
-// One digit after the point: a screen is for what stands out.
+// One decimal: a screen is for large differences.
 std::string short_value(const study::CellSummary& summary) {
   if (summary.metric.kind != MetricKind::kShare) return value_text(summary);
   if (summary.values.empty() || summary.values.size() < summary.seeds) return value_text(summary);

@@ -90,7 +90,7 @@ std::string amount(const Metric& metric, double difference) {
 }
 
 // In the same column its phrase comes once: "FRN is 0.8 points above BN at 2 images".
-std::string how_they_stand(const NamedCell& a, const NamedCell& b, double difference) {
+std::string relation_of(const NamedCell& a, const NamedCell& b, double difference) {
   return fmt::format("{} is {} {} {}", a.column == b.column ? a.row : a.name(), amount(a.summary.metric, difference),
                      difference < 0 ? "below" : "above", b.name());
 }
@@ -133,8 +133,8 @@ std::string margin_text(const Metric& metric, double margin) {
   return std::isinf(margin) ? ", one seed" : fmt::format(", margin of error {}", number(metric, margin));
 }
 
-// That a is above or below b by more than `by`. Who diverged is the worse of the two, and who is claimed to be the
-// better one must have learned something.
+// That a is above or below b by more than `by`. A cell that diverged is the worse of the two, and the one that is
+// claimed to be better must have learned something.
 Judgement judge_order(const NamedCell& a, const NamedCell& b, Order order, double by) {
   const auto& metric = a.summary.metric;
   const bool a_should_be_better = (order == Order::kAbove) == metric.higher_is_better;
@@ -155,7 +155,7 @@ Judgement judge_order(const NamedCell& a, const NamedCell& b, Order order, doubl
   const double beyond = (order == Order::kAbove ? difference.size : -difference.size) - by;
   Judgement out;
   if (std::abs(beyond) > difference.margin) out.verdict = beyond > 0 ? Verdict::kHolds : Verdict::kDoesNotHold;
-  out.reason = how_they_stand(a, b, difference.size) + grounds_of_order(metric, out.verdict, by, difference.margin);
+  out.reason = relation_of(a, b, difference.size) + grounds_of_order(metric, out.verdict, by, difference.margin);
   out.brief =
       (difference.size < 0 ? "-" : "+") + amount(metric, difference.size) + margin_text(metric, difference.margin);
   out.support = beyond / std::max(difference.margin, 1e-9);
@@ -228,13 +228,13 @@ Judgement judge_diverges(const NamedCell& cell) {
 std::string rule_of_claims() {
   return fmt::format(
       "How claims are judged: two cells differ when Welch's t-test over their seeds is significant at 95 %. "
-      "Cells are shown to be close by their differences seed by seed, or because they are one training by "
-      "construction. With a single seed, only a difference of shares counts that is above {:g} points and above {:g} "
-      "standard errors of so few validation images. A cell that diverged is worse than one that was trained. At scales "
-      "other than the paper's, a cell that is no better than guessing has not learned yet and decides nothing where it "
-      "should be the better one; at the paper's, it has collapsed, which counts as diverging. A claim about several "
-      "comparisons holds when all of them hold, and does not hold "
-      "when one of them fails; the sentence shown is the comparison that speaks most against the claim.",
+      "Cells are close when their differences seed by seed show it, or when they are one training by construction. "
+      "With a single seed, only shares are compared, and a difference is significant above {:g} points and above {:g} "
+      "standard errors of the number of validation images. A cell that diverged is worse than one that was trained. "
+      "At scales other than the paper's, a cell that is no better than guessing has not learned yet and decides "
+      "nothing where it should be the better one; at the paper's, it has collapsed, which counts as diverging. "
+      "A claim about several comparisons holds when all of them hold, and does not hold when one of them fails; the "
+      "sentence shown is the comparison that is the strongest evidence against the claim.",
       kHuge, kHugeErrors);
 }
 

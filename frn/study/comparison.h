@@ -1,4 +1,4 @@
-// Two cells of a study compared for a claim, with the sentence that says how they stand.
+// Two cells of a study compared for a claim, with the sentence that says which is higher and by how much.
 #pragma once
 
 #include "frn/study/claims.h"
@@ -30,7 +30,7 @@ Judgement judge_higher(const NamedCell& a, const NamedCell& b, double by);
 Judgement judge_better(const NamedCell& a, const NamedCell& b, double by);
 // That they are at most `within` apart.
 Judgement judge_close(const NamedCell& a, const NamedCell& b, double within);
-// That training breaks down: the loss is no number any more, or the network only guesses.
+// That training breaks down: the loss is no longer finite, or the network only guesses.
 Judgement judge_diverges(const NamedCell& cell);
 
 // Whether every seed of it was trained to the end.

@@ -19,7 +19,7 @@ namespace frn::study {
 // Settings of frn train by key, each as TOML writes its value: {"norm", "'bn+relu'"}.
 using Settings = std::map<std::string, std::string>;
 
-// Of a cell. A file that asks for more is damaged, or means harm.
+// Of a cell. A file that asks for more is damaged or malicious.
 inline constexpr int64_t kMostSeeds = 1000;
 
 struct NamedMetric {
@@ -45,7 +45,7 @@ struct Scale {
   std::string name;
   std::string about;
   std::string needs_data;  // what --data must give when the settings name no data: "imagefolder:DIR"
-  std::string random;      // what `--data random` stands for: "random:299x3x1000"
+  std::string random;      // what `--data random` means: "random:299x3x1000"
   double chance = 0;       // the study's first metric by guessing, in per cent: cells near it have not learned; 0: off
   int64_t seeds = 1;       // how often each cell is trained, unless the command line says
   int64_t first_seed = 0;  // the setting `seed` of the first of them

@@ -22,8 +22,8 @@ struct Record {
   std::set<std::string> asked{};  // names of all cells that were asked for, by this call or an earlier one
   Settings given;                 // settings from the command line, for every cell
   Properties provenance;          // commit, version, machine
-  // Cells that are the same training as another by construction, with the one that was trained. What makes them the
-  // same is decided by who trains; folders of earlier versions have none.
+  // Cells that are the same training as another by construction, with the one that was trained (twins.h). Folders of
+  // earlier versions have none.
   std::map<std::string, std::string> same_as{};
 };
 

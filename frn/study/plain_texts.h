@@ -13,7 +13,7 @@ namespace frn::study {
 Value parse_toml_of(const std::string& source, std::string_view text, std::string_view operation = "study");
 
 // Looks at all keys and texts of a file's value. Throws frn::Error "[study] source: row.2.title must be ..." for the
-// first with a control character. Only what stands under a key `about` may have many lines.
+// first with a control character. Only the text of a key `about` may have many lines.
 void check_plain_texts(const Value& value, const std::string& source);
 
 }  // namespace frn::study

@@ -1,4 +1,4 @@
-// What the cells of a study came to, read from their folders, and what seeds of a cell say together.
+// The results of a study's cells, read from their folders, and the mean and spread over the seeds of a cell.
 #pragma once
 
 #include <limits>
@@ -10,7 +10,7 @@ namespace frn::study {
 inline constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
 enum class CellState : uint8_t {
-  kMissing,     // nobody started it
+  kMissing,     // it was not started
   kUnfinished,  // under way, or killed
   kStopped,     // ended by --max-steps
   kFailed,      // its process ended with an error

@@ -13,7 +13,7 @@ std::map<std::string, std::string> same_trainings(const Folder& folder, const st
     try {
       together[training_of(cell)].push_back(&cell);
     } catch (const Error&) {
-      continue;  // its settings cannot be trained; who plans it says why
+      continue;  // its settings cannot be trained; planning it reports why
     }
   }
   const auto is_there = [&](const Cell* cell) { return folder.has_cell(cell->name); };
