@@ -47,7 +47,7 @@ void ProgressDisplay::show(double share, const std::string& before, const std::s
     say(plain + "\n");
     return;
   }
-  const int full = static_cast<int>(share * kBar);
+  const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBar);
   auto text = fmt::format("{}[{}{}] {:3.0f} %  {}", before, std::string(full, '='), std::string(kBar - full, ' '),
                           100 * share, behind);
   text.resize(std::min(text.size(), terminal_width() - 1));

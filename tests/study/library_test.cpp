@@ -33,7 +33,7 @@ TEST_F(StudyLibrary, AFileHasWhatItsBaseHasWhereItSaysNothing) {
 
 TEST_F(StudyLibrary, WhatIsNoStudyIsNamed) {
   const auto error = [](const std::string& name) { return error_of([&] { find_study(name); }); };
-  EXPECT_NE(error("tabel2").find("no study is named 'tabel2' (did you mean 'table2')"), std::string::npos)
+  EXPECT_NE(error("tabel2").find("no study is named 'tabel2' (did you mean 'table2'?)"), std::string::npos)
       << error("tabel2");
   EXPECT_NE(error("nowhere.toml").find("nowhere.toml: there is no such file"), std::string::npos);
   put(folder_ / "bad.toml", "title =\n");
