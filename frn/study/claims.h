@@ -3,10 +3,11 @@
 // The rule. A difference of two cells is decided by Welch's t-test over their seeds at 95 % (two-sided); that two are
 // close, by Student's over their differences seed by seed, over the seeds that both have. Cells that are one training
 // by construction are equal. With one seed of either the spread is not known: then only shares are compared, and a
-// difference is significant above 5 points and above five standard errors of the number of validation images. A cell
-// that diverged is worse than one that was trained; one no better than the scale's chance has not learned yet and
-// decides nothing where it should be the better one, except after the paper's whole training, where it has collapsed. A
-// claim about many cells holds when it does for all of them, and does not hold as soon as it fails for one.
+// difference is significant above 5 points and above five standard errors, which follow from the number of validation
+// images. A cell that diverged is worse than one that was trained; one no better than the scale's chance has not
+// learned yet and decides nothing where it should be the better one, except after the paper's whole training, where it
+// has collapsed. A claim about many cells holds when it does for all of them, and does not hold as soon as it fails for
+// one.
 #pragma once
 
 #include "frn/study/results.h"

@@ -230,7 +230,7 @@ std::string rule_of_claims() {
       "How claims are judged: two cells differ when Welch's t-test over their seeds is significant at 95 %. "
       "Cells are close when their differences seed by seed show it, or when they are one training by construction. "
       "With a single seed, only shares are compared, and a difference is significant above {:g} points and above {:g} "
-      "standard errors of the number of validation images. A cell that diverged is worse than one that was trained. "
+      "standard errors, which follow from the number of validation images. A cell that diverged is worse than one that was trained. "
       "At scales other than the paper's, a cell that is no better than guessing has not learned yet and decides "
       "nothing where it should be the better one; at the paper's, it has collapsed, which counts as diverging. "
       "A claim about several comparisons holds when all of them hold, and does not hold when one of them fails; the "
