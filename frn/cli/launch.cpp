@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "frn/cli/child.h"
 #include "frn/cli/exit.h"
 #include "frn/cli/stop_signals.h"
 #include "frn/core/error.h"
@@ -99,44 +100,26 @@ int free_port() {
 }
 
 // `output`: where rank 0 prints, -1 for where this program does.
-pid_t start_rank(int64_t rank, int64_t count, int port, std::vector<std::string> arguments, int output) {
-  const pid_t launcher = getpid();
-  const pid_t child = fork();
-  if (child < 0) throw Error("processes", std::string("cannot start a process: ") + std::strerror(errno));
-  if (child > 0) return child;
-  setpgid(0, 0);                     // a Ctrl-C at the terminal reaches the launcher alone, which then asks its ranks
-  signal(SIGTTOU, SIG_IGN);          // they may still print, also after `stty tostop`
-  signal(SIGTSTP, SIG_DFL);          // the launcher's handler is not theirs
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // a launcher that is killed leaves no rank at work: they stop with a checkpoint
-  if (getppid() != launcher) _exit(kExitCannotStart);  // it was killed before
-  if (rank == 0 && output >= 0) ::dup2(output, STDOUT_FILENO);
-  const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), /*overwrite=*/1); };
-  set("RANK", std::to_string(rank));
-  set("LOCAL_RANK", std::to_string(rank));
-  set("WORLD_SIZE", std::to_string(count));
-  set("LOCAL_WORLD_SIZE", std::to_string(count));
-  set(kProcessesVariable, std::to_string(count));
-  set("MASTER_ADDR", "127.0.0.1");
-  set("MASTER_PORT", std::to_string(port));
-  const auto threads = std::max<int64_t>(1, static_cast<int64_t>(std::thread::hardware_concurrency()) / count);
-  setenv("OMP_NUM_THREADS", std::to_string(threads).c_str(), /*overwrite=*/0);
-  std::vector<char*> words;
-  for (auto& argument : arguments) words.push_back(argument.data());
-  words.push_back(nullptr);
-  execv("/proc/self/exe", words.data());
-  _exit(kExitCannotStart);
+pid_t start_rank(int64_t rank, int64_t count, int port, const std::vector<std::string>& arguments, int output) {
+  ChildOptions options{.environment = {{"RANK", std::to_string(rank)},
+                                       {"LOCAL_RANK", std::to_string(rank)},
+                                       {"WORLD_SIZE", std::to_string(count)},
+                                       {"LOCAL_WORLD_SIZE", std::to_string(count)},
+                                       {kProcessesVariable, std::to_string(count)},
+                                       {"MASTER_ADDR", "127.0.0.1"},
+                                       {"MASTER_PORT", std::to_string(port)}},
+                       .output = rank == 0 ? output : -1};
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) {
+    const auto threads = std::max<int64_t>(1, static_cast<int64_t>(std::thread::hardware_concurrency()) / count);
+    options.environment.emplace_back("OMP_NUM_THREADS", std::to_string(threads));
+  }
+  return start_child("processes", arguments, options);
 }
 
 struct Ended {
   int64_t rank;
   int status;
 };
-
-std::string how(int status) {
-  if (WIFSIGNALED(status))
-    return fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-  return fmt::format("ended with exit code {}", WEXITSTATUS(status));
-}
 
 int exit_code(int status) { return WIFSIGNALED(status) ? kExitSignal + WTERMSIG(status) : WEXITSTATUS(status); }
 
@@ -183,8 +166,8 @@ class Ranks {
     if (requests_seen > 1) return kExitSignal + stop_signal();
     const int code = exit_code(first->status);
     if (requests_seen == 0 || code <= kExitSignal) {
-      fmt::print(stderr, "frn: [processes] rank {} {}; the other ranks were ended{}\n", first->rank, how(first->status),
-                 advice.empty() ? "" : "; " + advice);
+      fmt::print(stderr, "frn: [processes] rank {} {}; the other ranks were ended{}\n", first->rank,
+                 ending_text(first->status), advice.empty() ? "" : "; " + advice);
     }
     return code;
   }

@@ -12,8 +12,6 @@
 namespace frn::cli {
 namespace {
 
-constexpr auto kRedraw = std::chrono::milliseconds(100);
-constexpr auto kPlainLine = std::chrono::seconds(30);
 constexpr int kBar = 24;
 
 }  // namespace
@@ -34,51 +32,66 @@ std::string clock_text(double seconds) {
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
 }
 
-Progress::Progress(std::string_view what, int64_t first, int64_t total)
-    : what_(what), first_(first), total_(total), terminal_(isatty(STDOUT_FILENO) != 0) {}
+ProgressDisplay::ProgressDisplay(Pace pace) : pace_(pace), terminal_(isatty(STDOUT_FILENO) != 0) {}
 
-Progress::~Progress() { clear(); }
+ProgressDisplay::~ProgressDisplay() { clear(); }
 
-double Progress::seconds_left(int64_t done) const {
-  const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
-  return done <= first_ ? 0 : spent / static_cast<double>(done - first_) * static_cast<double>(total_ - done);
+bool ProgressDisplay::is_due() const {
+  return Clock::now() - last_ >= (terminal_ ? pace_.on_terminal : pace_.elsewhere);
 }
 
-void Progress::show(int64_t done, const std::string& state) {
-  const auto now = Clock::now();
-  if (done < total_ && now - last_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kPlainLine))) return;
-  if (!terminal_ && done == total_) return;  // the last line is the caller's
-  last_ = now;
-  const double share = total_ == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total_);
-  const auto numbers = fmt::format("{} {}/{}", what_, done, total_);
-  const auto left = fmt::format("{} left", clock_text(seconds_left(done)));
+void ProgressDisplay::show(double share, const std::string& before, const std::string& behind,
+                           const std::string& plain) {
+  last_ = Clock::now();
   if (!terminal_) {
-    say(fmt::format("{}  {}  {}\n", numbers, state, left));
+    say(plain + "\n");
     return;
   }
-  const int full = static_cast<int>(share * kBar);
-  auto text = fmt::format("{} [{}{}] {:3.0f} %  {}  {}", numbers, std::string(full, '='), std::string(kBar - full, ' '),
-                          100 * share, state, left);
+  const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBar);
+  auto text = fmt::format("{}[{}{}] {:3.0f} %  {}", before, std::string(full, '='), std::string(kBar - full, ' '),
+                          100 * share, behind);
   text.resize(std::min(text.size(), terminal_width() - 1));
   say("\r\x1b[K" + text);
   drawn_ = true;
 }
 
-void Progress::clear() {
+void ProgressDisplay::clear() {
   if (!drawn_) return;
   say("\r\x1b[K");
   drawn_ = false;
 }
 
-void Progress::line(const std::string& text) {
+void ProgressDisplay::line(const std::string& text) {
   clear();
   say(text + "\n");
   last_ = Clock::now();
 }
 
-void Progress::warn(const std::string& text) {
+void ProgressDisplay::warn(const std::string& text) {
   clear();
   std::fputs(("frn: " + text + "\n").c_str(), stderr);
+}
+
+double TimeLeft::seconds(double done, double total) const {
+  if (done <= before_) return 0;
+  const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
+  return spent / (done - before_) * std::max(0.0, total - done);
+}
+
+Progress::Progress(std::string_view what, int64_t first, int64_t total)
+    : what_(what), total_(total), time_(static_cast<double>(first)), display_({}) {}
+
+double Progress::seconds_left(int64_t done) const {
+  return time_.seconds(static_cast<double>(done), static_cast<double>(total_));
+}
+
+void Progress::show(int64_t done, const std::string& state) {
+  if (done < total_ && !display_.is_due()) return;
+  if (!display_.on_terminal() && done == total_) return;  // the last line is the caller's
+  const double share = total_ == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total_);
+  const auto numbers = fmt::format("{} {}/{}", what_, done, total_);
+  const auto rest = fmt::format("{}  {} left", state, clock_text(seconds_left(done)));
+  display_.show(share, numbers + " ", rest, fmt::format("{}  {}", numbers, rest));
 }
 
 }  // namespace frn::cli

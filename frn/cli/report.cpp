@@ -9,7 +9,7 @@ namespace frn::cli {
 namespace {
 
 void run(const std::string& folder) {
-  const report::StudyFolder study{folder};
+  const study::Folder study{folder};
   const auto written = study.holds_study() ? report::study_report(study) : report::run_report(folder);
   for (const auto& path : written) fmt::print("wrote {}\n", path.string());
 }

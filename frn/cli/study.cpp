@@ -1,4 +1,4 @@
-// frn study: a table or figure of the paper, or of one's own. The path: study_library (its text) -> cells -> plan or
+// frn study: a table or figure of the paper, or of one's own. The path: library (its text) -> cells -> plan or
 // runner -> report.
 #include <fmt/format.h>
 
@@ -12,7 +12,6 @@
 #include "frn/cli/exit.h"
 #include "frn/cli/provenance.h"
 #include "frn/cli/study_epsilon.h"
-#include "frn/cli/study_library.h"
 #include "frn/cli/study_plan.h"
 #include "frn/cli/study_runner.h"
 #include "frn/cli/study_twins.h"
@@ -20,14 +19,13 @@
 #include "frn/core/text.h"
 #include "frn/report/study_report.h"
 #include "frn/report/study_terminal.h"
+#include "frn/study/library.h"
+#include "frn/study/twins.h"
 
 namespace frn::cli {
 namespace {
 
-using report::Settings;
-using report::StudyCell;
-using report::StudyDefinition;
-using report::StudyFolder;
+using study::Settings;
 
 struct Options {
   std::string name;
@@ -47,8 +45,8 @@ struct Options {
 };
 
 void print_list() {
-  for (const auto& study : built_in_studies()) {
-    const auto heading = study_heading(study);
+  for (const auto& study : study::built_in_studies()) {
+    const auto heading = study::heading_of(study);
     fmt::print("{:<16}{} ({})\n", study.name, heading.title, heading.place);
   }
 }
@@ -62,13 +60,13 @@ void set_from(const std::string& text, Settings& settings) {
   const auto key = text.substr(0, equals);
   const auto value = text.substr(equals + 1);
   try {
-    settings[key] = report::read_settings(key + " = " + value).at(key);
+    settings[key] = study::read_settings(key + " = " + value).at(key);
   } catch (const std::exception&) {
-    settings[key] = report::quoted_value(value);
+    settings[key] = study::quoted_value(value);
   }
 }
 
-Settings given_settings(const Options& options, const StudyDefinition& study) {
+Settings given_settings(const Options& options, const study::Definition& study) {
   Settings out;
   for (const auto& text : options.set) set_from(text, out);
   const auto& scale = study.scale(options.scale);
@@ -77,7 +75,7 @@ Settings given_settings(const Options& options, const StudyDefinition& study) {
   const auto data = only_planned ? "random" : options.data;
   if (!data.empty()) {
     const bool short_name = data == "random" && !scale.random.empty();
-    out["data"] = report::quoted_value(short_name ? scale.random : data);
+    out["data"] = study::quoted_value(short_name ? scale.random : data);
   }
   if (options.threads >= 0) out["threads"] = std::to_string(options.threads);
   out["max_steps"] = std::to_string(options.max_steps);  // also 0, so that a trial can go on to its end
@@ -85,34 +83,34 @@ Settings given_settings(const Options& options, const StudyDefinition& study) {
 }
 
 // A pattern names a cell with all its seeds, or one of them.
-bool fits(const StudyDefinition& study, const StudyCell& cell, const std::string& pattern) {
-  return report::matches(cell.name, pattern) ||
-         report::matches(report::cell_name(study, cell.row, cell.column, /*seed=*/0), pattern);
+bool fits(const study::Definition& study, const study::Cell& cell, const std::string& pattern) {
+  return study::matches(cell.name, pattern) ||
+         study::matches(study::cell_name(study, cell.row, cell.column, /*seed=*/0), pattern);
 }
 
-std::vector<StudyCell> chosen(const StudyDefinition& study, std::vector<StudyCell> cells,
-                              const std::vector<std::string>& only) {
+std::vector<study::Cell> chosen(const study::Definition& study, std::vector<study::Cell> cells,
+                                const std::vector<std::string>& only) {
   for (const auto& pattern : only) {
     if (std::any_of(cells.begin(), cells.end(), [&](const auto& cell) { return fits(study, cell, pattern); })) continue;
     std::vector<std::string_view> names;
     for (const auto& cell : cells) names.emplace_back(cell.name);
     throw Error("study", fmt::format("--only {} matches no cell; the cells are {}", pattern, join(names)));
   }
-  std::erase_if(cells, [&](const StudyCell& cell) {
+  std::erase_if(cells, [&](const study::Cell& cell) {
     return std::none_of(only.begin(), only.end(), [&](const auto& pattern) { return fits(study, cell, pattern); });
   });
   return cells;
 }
 
 // The cells to train for those that were chosen: a cell that is the same training as another is represented by it.
-std::vector<StudyCell> to_train(const std::vector<StudyCell>& all, const std::vector<StudyCell>& wanted,
-                                const std::map<std::string, std::string>& same_as) {
+std::vector<study::Cell> to_train(const std::vector<study::Cell>& all, const std::vector<study::Cell>& wanted,
+                                  const std::map<std::string, std::string>& same_as) {
   std::set<std::string> names;
   for (const auto& cell : wanted) {
     const auto found = same_as.find(cell.name);
     names.insert(found == same_as.end() ? cell.name : found->second);
   }
-  std::vector<StudyCell> out;
+  std::vector<study::Cell> out;
   std::copy_if(all.begin(), all.end(), std::back_inserter(out),
                [&](const auto& cell) { return names.contains(cell.name); });
   return out;
@@ -125,7 +123,7 @@ int64_t jobs_of(const Options& options, const std::vector<PlannedCell>& plan) {
   return threads > 0 ? std::max<int64_t>(1, processors / threads) : 1;
 }
 
-void print_report(const StudyFolder& folder) {
+void print_report(const study::Folder& folder) {
   auto written = report::study_report(folder);
   fmt::print("\n{}\n", report::terminal_text(folder));
   const auto page = written.back();
@@ -135,7 +133,7 @@ void print_report(const StudyFolder& folder) {
   fmt::print("wrote {} in {}\nreport: {}\n", names, folder.path.string(), page.string());
 }
 
-void refuse_another_study(const StudyFolder& folder, const StudyText& text, const Options& options) {
+void refuse_another_study(const study::Folder& folder, const study::Text& text, const Options& options) {
   if (!folder.holds_study()) return;
   const auto before = folder.read_record();
   if (before.study == text.name && before.scale == options.scale) return;
@@ -145,23 +143,24 @@ void refuse_another_study(const StudyFolder& folder, const StudyText& text, cons
 
 // What a call of the command is about.
 struct Task {
-  StudyText text;
-  StudyDefinition study;
-  StudyFolder folder;
+  study::Text text;
+  study::Definition study;
+  study::Folder folder;
   Settings given;
   int64_t seeds = 1;
-  std::vector<StudyCell> wanted;               // that --only chose
+  std::vector<study::Cell> wanted;             // that --only chose
   std::map<std::string, std::string> same_as;  // of all cells
   std::vector<PlannedCell> plan;               // what is trained for them
 };
 
-Task task_of(const Options& options, const StudyText& text, const StudyDefinition& study, const StudyFolder& folder) {
+Task task_of(const Options& options, const study::Text& text, const study::Definition& study,
+             const study::Folder& folder) {
   const auto& scale = study.scale(options.scale);
   Task task{text, study, folder, given_settings(options, study), options.seeds > 0 ? options.seeds : scale.seeds,
             {},   {},    {}};
   const auto all = cells_of(study, scale, task.seeds, task.given);
   task.wanted = chosen(study, all, options.only);
-  if (!options.all_cells) task.same_as = same_trainings(folder, all);
+  if (!options.all_cells) task.same_as = study::same_trainings(folder, all, training_of);
   task.plan = plan_cells(to_train(all, task.wanted, task.same_as));
   return task;
 }
@@ -195,13 +194,12 @@ void train_and_report(const Options& options, const Task& task) {
   if (outcome.failed.empty()) return;
   const std::vector<std::string_view> names(outcome.failed.begin(), outcome.failed.end());
   throw Error("study",
-              fmt::format("{} of {} cells failed: {}; {}/cells/NAME/output.txt has their words, the same command "
-                          "tries them again",
+              fmt::format("{} of {} cells failed: {}; see {}/cells/NAME/output.txt; the same command tries them again",
                           outcome.failed.size(), plan.size(), join(names), folder.path.string()));
 }
 
 // A figure without cells.
-void draw_or_tell(const Options& options, const StudyText& text) {
+void draw_or_tell(const Options& options, const study::Text& text) {
   const std::filesystem::path folder = options.out.empty() ? "studies-out/" + text.name : options.out;
   if (!options.dry_run) draw_epsilon(text, folder);
   for (const auto& path : epsilon_files(folder)) {
@@ -212,12 +210,12 @@ void draw_or_tell(const Options& options, const StudyText& text) {
 void run(const Options& options) {
   if (options.list) return print_list();
   if (options.name.empty()) throw Error("study", "name a study, or the path of a TOML file; --list lists them");
-  const auto text = find_study(options.name);
-  if (is_epsilon(text)) return draw_or_tell(options, text);
-  const StudyFolder folder{options.out.empty() ? fmt::format("studies-out/{}-{}", text.name, options.scale)
-                                               : options.out};
+  const auto text = study::find_study(options.name);
+  if (study::is_epsilon(text)) return draw_or_tell(options, text);
+  const study::Folder folder{options.out.empty() ? fmt::format("studies-out/{}-{}", text.name, options.scale)
+                                                 : options.out};
   if (options.report_only) return print_report(folder);
-  const auto study = report::at_scale(report::parse_study(text.text, text.name, text.source), options.scale);
+  const auto study = study::at_scale(study::parse_study(text.text, text.name, text.source), options.scale);
   const auto task = task_of(options, text, study, folder);
   if (options.dry_run)
     return print_plan(study, task.plan, task.wanted.size(), jobs_of(options, task.plan), same_of_wanted(task));
@@ -251,7 +249,7 @@ Command study_command() {
                        .to = &options->seeds,
                        .help = "Number of times to train every cell, each with another seed",
                        .default_text = "the scale's own",
-                       .range = Range{1, report::kMostSeeds}},
+                       .range = Range{1, study::kMostSeeds}},
                       {.name = "--jobs",
                        .to = &options->jobs,
                        .help = "Cells to train at a time",

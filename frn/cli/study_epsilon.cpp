@@ -13,7 +13,7 @@
 namespace frn::cli {
 namespace {
 
-std::vector<double> epsilons_of(const StudyText& study) {
+std::vector<double> epsilons_of(const study::Text& study) {
   std::vector<double> out;
   const auto table = parse_toml(study.text);
   if (const auto* list = table["epsilons"].list()) {
@@ -56,7 +56,7 @@ std::vector<std::filesystem::path> epsilon_files(const std::filesystem::path& fo
   return {folder / "figure-epsilon.svg", folder / "figure-epsilon.csv"};
 }
 
-void draw_epsilon(const StudyText& study, const std::filesystem::path& folder) {
+void draw_epsilon(const study::Text& study, const std::filesystem::path& folder) {
   const auto chart = effect_of_epsilon(epsilons_of(study));
   std::error_code error;
   std::filesystem::create_directories(folder, error);

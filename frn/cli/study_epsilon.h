@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "frn/cli/study_library.h"
+#include "frn/study/library.h"
 
 namespace frn::cli {
 
@@ -12,6 +12,6 @@ namespace frn::cli {
 std::vector<std::filesystem::path> epsilon_files(const std::filesystem::path& folder);
 
 // Writes them. Throws frn::Error for epsilons that are none, before anything is written.
-void draw_epsilon(const StudyText& study, const std::filesystem::path& folder);
+void draw_epsilon(const study::Text& study, const std::filesystem::path& folder);
 
 }  // namespace frn::cli

@@ -1,4 +1,4 @@
-// One step of a cell's network, measured: what the plan of a study is reckoned from.
+// One step of a cell's network, measured: the basis of a study's plan.
 #pragma once
 
 #include "frn/cli/study_plan.h"

@@ -47,7 +47,7 @@ std::pair<int64_t, int64_t> costs_of(const PlannedCell& cell) {
   return known[key] = {parameters, multiply_adds(cell.config.model, options, cell.image_size)};
 }
 
-PlannedCell plan(const report::StudyCell& cell) {
+PlannedCell plan(const study::Cell& cell) {
   PlannedCell out{cell, config_of(cell)};
   const auto facts = facts_of(out.config.data);
   out.classes = facts.classes;
@@ -88,9 +88,9 @@ Estimate estimate(const PlannedCell& cell, const MeasuredStep& measured) {
 
 }  // namespace
 
-train::TrainConfig config_of(const report::StudyCell& cell) {
+train::TrainConfig config_of(const study::Cell& cell) {
   train::TrainConfig config;
-  train::read_toml_text(config, report::to_toml(cell.settings), "settings");
+  train::read_toml_text(config, study::to_toml(cell.settings), "settings");
   train::check(config);
   return config;
 }
@@ -108,7 +108,7 @@ double PlannedCell::work() const {
          static_cast<double>(multiply_adds);
 }
 
-std::vector<PlannedCell> plan_cells(const std::vector<report::StudyCell>& cells) {
+std::vector<PlannedCell> plan_cells(const std::vector<study::Cell>& cells) {
   std::vector<PlannedCell> out;
   for (const auto& cell : cells) {
     try {
@@ -125,7 +125,7 @@ std::string amount_of_work(size_t trainings, size_t cells) {
   return fmt::format("{} training{} for {} cell{}", trainings, trainings == 1 ? "" : "s", cells, cells == 1 ? "" : "s");
 }
 
-void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, size_t cells, int64_t jobs,
+void print_plan(const study::Definition& study, const std::vector<PlannedCell>& plan, size_t cells, int64_t jobs,
                 const std::map<std::string, std::string>& same_as) {
   size_t cell_width = 4;
   size_t norm_width = 4;
@@ -161,9 +161,8 @@ void print_plan(const report::StudyDefinition& study, const std::vector<PlannedC
       "\nabout {} with {} at a time, and up to {} of memory, on this machine as it is now.\n"
       "Time: one step of each network and batch was measured (a few images where a step takes long), and taken in\n"
       "proportion to images and multiply-adds; reading images, validation and starting come on top. Memory: what the\n"
-      "measured step allocated per image, three copies of the weights, the batches that are prepared ahead, and 0.3 GB "
-      "for\n"
-      "the program.\n",
+      "measured step allocated per image, three copies of the weights, the batches that are prepared ahead, and 0.3 GB\n"
+      "for the program.\n",
       time_text(seconds / static_cast<double>(jobs)), jobs, size_text(bytes * static_cast<double>(jobs)));
 }
 

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "frn/report/study_cells.h"
+#include "frn/study/cells.h"
 #include "frn/train/config.h"
 
 namespace frn::cli {
 
 struct PlannedCell {
-  report::StudyCell cell;
+  study::Cell cell;
   train::TrainConfig config;
   int64_t steps = 0;  // of the whole training
   int64_t image_size = 0;
@@ -25,10 +25,10 @@ struct PlannedCell {
 
 // Checks the settings of every cell as frn train would. Throws frn::Error "[study] cell NAME: ..." for the first that
 // cannot be trained.
-std::vector<PlannedCell> plan_cells(const std::vector<report::StudyCell>& cells);
+std::vector<PlannedCell> plan_cells(const std::vector<study::Cell>& cells);
 
 // The settings of a cell as frn train reads them. Throws frn::Error for those that cannot be.
-train::TrainConfig config_of(const report::StudyCell& cell);
+train::TrainConfig config_of(const study::Cell& cell);
 
 // How many images are in the network at a time.
 int64_t images_at_once(const train::TrainConfig& config);
@@ -36,9 +36,9 @@ int64_t images_at_once(const train::TrainConfig& config);
 // "30 trainings for 48 cells", "24 cells".
 std::string amount_of_work(size_t trainings, size_t cells);
 
-// Measures a step of each network and prints the table: the trainings in `plan` are for so many cells, `same_as` are
-// those of them that are another's training.
-void print_plan(const report::StudyDefinition& study, const std::vector<PlannedCell>& plan, size_t cells, int64_t jobs,
+// Measures a step of each network and prints the table. `cells` is the number of cells that the trainings in `plan` are
+// for, `same_as` names those of them that are the same training as another.
+void print_plan(const study::Definition& study, const std::vector<PlannedCell>& plan, size_t cells, int64_t jobs,
                 const std::map<std::string, std::string>& same_as);
 
 }  // namespace frn::cli

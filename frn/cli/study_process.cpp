@@ -2,15 +2,17 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <vector>
 
+#include "frn/cli/child.h"
 #include "frn/cli/exit.h"
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
@@ -26,30 +28,33 @@ std::string tail_of(const std::filesystem::path& path, std::streamoff bytes) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Between fork and exec only calls that are safe there.
-[[noreturn]] void become(char* const* arguments, int output) {
-  setpgid(0, 0);                     // a Ctrl-C at the terminal reaches the study alone, which then asks its cells
-  prctl(PR_SET_PDEATHSIG, SIGTERM);  // a study that is killed leaves no cell at work
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
-  execv("/proc/self/exe", arguments);
-  _exit(kExitCannotStart);
-}
-
-std::string sentence_of(int status, const std::string& words) {
-  if (WIFSIGNALED(status)) {
-    const int number = WTERMSIG(status);
-    return fmt::format("killed by signal {} ({}){}", number, strsignal(number),
-                       number == SIGKILL ? "; perhaps memory ran out" : "");
+// An open file that is closed at the end.
+class OpenFile {
+ public:
+  OpenFile(const std::filesystem::path& path, int flags) : number_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {
+    if (number_ < 0) throw Error("study", "cannot open " + path.string() + ": " + std::strerror(errno));
   }
-  return words.empty() ? fmt::format("ended with exit code {} and no word", WEXITSTATUS(status)) : words;
+  ~OpenFile() { close(number_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+std::string reason_of(int status, const std::string& last_message) {
+  if (!WIFSIGNALED(status) && !last_message.empty()) return last_message;
+  const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  return "the process " + ending_text(status) +
+         (is_killed             ? "; perhaps memory ran out"
+          : WIFSIGNALED(status) ? ""
+                                : " and printed no message");
 }
 
 }  // namespace
 
-std::string last_words(const std::filesystem::path& output) {
+std::string last_message(const std::filesystem::path& output) {
   constexpr std::streamoff kEnough = 8192;
   std::string last;
   std::string complaint;
@@ -66,25 +71,18 @@ std::string last_words(const std::filesystem::path& output) {
   return complaint.empty() ? last : complaint;
 }
 
-CellProcess::CellProcess(const report::StudyFolder& folder, report::StudyCell cell)
-    : folder_(folder), cell_(std::move(cell)) {
+CellProcess::CellProcess(const study::Folder& folder, study::Cell cell) : folder_(folder), cell_(std::move(cell)) {
   const auto path = folder_.cell(cell_.name);
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw Error("study", "cannot make the folder " + path.string() + ": " + error.message());
   std::filesystem::remove(folder_.failure(cell_.name));
-  write_whole_file(path / "cell.toml", report::to_toml(cell_.settings), "study");
+  write_whole_file(path / "cell.toml", study::to_toml(cell_.settings), "study");
   std::vector<std::string> words{"frn", "train", "--out", path.string(), "--config", (path / "cell.toml").string()};
   if (std::filesystem::exists(path / "config.toml")) words.emplace_back("--resume");
-  std::vector<char*> arguments;
-  for (auto& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  const int output = open(folder_.output(cell_.name).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (output < 0) throw Error("study", "cannot write " + folder_.output(cell_.name).string() + ": " + strerror(errno));
-  pid_ = fork();
-  if (pid_ == 0) become(arguments.data(), output);
-  close(output);
-  if (pid_ < 0) throw Error("study", std::string("cannot start a process: ") + strerror(errno));
+  const OpenFile nothing("/dev/null", O_RDONLY);
+  const OpenFile output(folder_.output(cell_.name), O_WRONLY | O_CREAT | O_TRUNC);
+  pid_ = start_child("study", words, {.input = nothing.number(), .output = output.number(), .errors = output.number()});
 }
 
 void CellProcess::send(int signal) const { kill(pid_, signal); }
@@ -100,8 +98,8 @@ void CellProcess::record_end(int status, bool stopping) const {
   const bool exited = WIFEXITED(status);
   const int code = exited ? WEXITSTATUS(status) : 0;
   if (exited && (code == 0 || code == kExitDiverged || code > kExitSignal)) return;
-  if (stopping && WIFSIGNALED(status)) return;  // asked twice: it went at once
-  write_whole_file(folder_.failure(cell_.name), sentence_of(status, last_words(folder_.output(cell_.name))) + "\n",
+  if (stopping && WIFSIGNALED(status)) return;  // the second request kills
+  write_whole_file(folder_.failure(cell_.name), reason_of(status, last_message(folder_.output(cell_.name))) + "\n",
                    "study");
 }
 

@@ -1,26 +1,25 @@
 #include "frn/cli/study_progress.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
-#include "frn/cli/progress.h"
+#include "frn/core/text.h"
 
 namespace frn::cli {
 namespace {
 
-constexpr auto kRedraw = std::chrono::milliseconds(250);
-constexpr auto kPlainLine = std::chrono::seconds(60);
-constexpr int kBar = 24;
+// Cells take minutes, and to ask how far they are means to read their logs.
+constexpr ProgressDisplay::Pace kPace{.on_terminal = std::chrono::milliseconds(250),
+                                      .elsewhere = std::chrono::seconds(60)};
 
 // "finished  P@1 85.10 %", "failed: [train] ..."
-std::string outcome_of(const report::CellResult& result) {
-  std::string out = report::state_text(result);
-  for (const auto& [key, title] : {std::pair("precision_at_1", "P@1"), std::pair("recall_at_5", "R@5")}) {
-    const auto value = result.percent.find(key);
-    if (value != result.percent.end()) out += fmt::format("  {} {:.2f} %", title, value->second);
+std::string outcome_of(const study::CellResult& result) {
+  std::string out = study::state_text(result);
+  for (const auto& metric : result.metrics) {
+    const auto value = result.values.find(metric.key);
+    if (value != result.values.end())
+      out += fmt::format("  {} {}", one_line(metric.title), shown(metric, value->second));
   }
   if (!result.message.empty()) out += ": " + result.message;
   return out;
@@ -29,52 +28,23 @@ std::string outcome_of(const report::CellResult& result) {
 }  // namespace
 
 StudyProgress::StudyProgress(size_t cells, size_t cells_done, double work, double done)
-    : cells_(cells), cells_done_(cells_done), work_(work), before_(done), terminal_(isatty(STDOUT_FILENO) != 0) {}
-
-StudyProgress::~StudyProgress() { clear(); }
+    : cells_(cells), cells_done_(cells_done), work_(work), before_(done), time_(done), display_(kPace) {}
 
 std::string StudyProgress::left(double done) const {
-  if (done <= before_) return "";
-  const double spent = std::chrono::duration<double>(Clock::now() - start_).count();
-  return clock_text(spent / (done - before_) * std::max(0.0, work_ - done)) + " left";
+  return done <= before_ ? "" : clock_text(time_.seconds(done, work_)) + " left";
 }
 
 void StudyProgress::show(double done, const std::string& state) {
-  const auto now = Clock::now();
-  if (now - last_ < (terminal_ ? Clock::duration(kRedraw) : Clock::duration(kPlainLine))) return;
-  last_ = now;
+  if (!display_.is_due()) return;
   const double share = work_ > 0 ? std::clamp(done / work_, 0.0, 1.0) : 1;
-  auto text = fmt::format("{:3.0f} %  {} of {} cells  {}  {}", 100 * share, cells_done_, cells_, left(done), state);
-  if (!terminal_) {
-    fmt::print("{}\n", text);
-    std::fflush(stdout);
-    return;
-  }
-  const int full = static_cast<int>(share * kBar);
-  text = fmt::format("[{}{}] {}", std::string(full, '='), std::string(kBar - full, ' '), text);
-  text.resize(std::min(text.size(), terminal_width() - 1));
-  fmt::print("\r\x1b[K{}", text);
-  std::fflush(stdout);
-  drawn_ = true;
+  const auto text = fmt::format("{} of {} cells  {}  {}", cells_done_, cells_, left(done), state);
+  display_.show(share, "", text, fmt::format("{:3.0f} %  {}", 100 * share, text));
 }
 
-void StudyProgress::cell_ended(const report::CellResult& result, double done) {
+void StudyProgress::cell_ended(const study::CellResult& result, double done) {
   ++cells_done_;
   line(fmt::format("{:>3}/{}  {:<20} {}  {}", cells_done_, cells_, result.cell.name, outcome_of(result),
                    cells_done_ < cells_ ? left(done) : ""));
-}
-
-void StudyProgress::line(const std::string& text) {
-  clear();
-  fmt::print("{}\n", text);
-  std::fflush(stdout);
-}
-
-void StudyProgress::clear() {
-  if (!drawn_) return;
-  std::fputs("\r\x1b[K", stdout);  // does not throw: destructors clear
-  std::fflush(stdout);
-  drawn_ = false;
 }
 
 }  // namespace frn::cli

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <csignal>
 #include <deque>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 #include "frn/cli/stop_signals.h"
@@ -15,15 +13,14 @@
 #include "frn/cli/study_progress.h"
 #include "frn/core/error.h"
 #include "frn/core/folder_lock.h"
-#include "frn/report/study_results.h"
+#include "frn/study/results.h"
 #include "frn/train/config.h"
 
 namespace frn::cli {
 namespace {
 
-using report::CellResult;
-using report::CellState;
-using report::StudyFolder;
+using study::CellResult;
+using study::CellState;
 
 constexpr useconds_t kPause = 50'000;
 constexpr auto kPatience = std::chrono::seconds(30);
@@ -45,22 +42,6 @@ bool may_change(const std::string& key) {
   return false;
 }
 
-void check_same_settings(const StudyFolder& folder, const report::StudyCell& cell) {
-  const auto path = folder.cell(cell.name) / "cell.toml";
-  if (!std::filesystem::exists(path)) return;
-  std::ifstream file(path, std::ios::binary);
-  const auto before = report::read_settings({std::istreambuf_iterator<char>(file), {}});
-  for (const auto* one : {&before, &cell.settings}) {
-    const auto& other = one == &before ? cell.settings : before;
-    for (const auto& [key, value] : *one) {
-      const auto found = other.find(key);
-      if ((found != other.end() && found->second == value) || may_change(key)) continue;
-      throw Error("study", fmt::format("{} was begun with another {}; give another --out, or delete that folder",
-                                       folder.cell(cell.name).string(), key));
-    }
-  }
-}
-
 bool is_done(const CellResult& result) {
   return result.state == CellState::kFinished || result.state == CellState::kDiverged ||
          result.state == CellState::kStopped;
@@ -68,12 +49,12 @@ bool is_done(const CellResult& result) {
 
 class Runner {
  public:
-  Runner(const StudyFolder& folder, const std::vector<StudyJob>& jobs, size_t at_once)
+  Runner(const study::Folder& folder, const std::vector<StudyJob>& jobs, size_t at_once)
       : folder_(folder), at_once_(at_once) {
     for (const auto& job : jobs) {
-      check_same_settings(folder_, job.cell);
+      folder_.check_same_settings(job.cell, may_change);
       total_ += job.work;
-      if (is_done(report::read_cell(folder_, job.cell))) {
+      if (is_done(study::read_cell(folder_, job.cell))) {
         done_ += job.work;
         ++cells_done_;
       } else {
@@ -132,7 +113,7 @@ class Runner {
       }
       const auto job = running_[i].job;
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
-      const auto result = report::read_cell(folder_, job.cell);
+      const auto result = study::read_cell(folder_, job.cell);
       if (result.state == CellState::kFailed) outcome_.failed.push_back(job.cell.name);
       done_ += job.work;
       progress.cell_ended(result, done_ + work_there());
@@ -159,7 +140,7 @@ class Runner {
     return out;
   }
 
-  const StudyFolder& folder_;
+  const study::Folder& folder_;
   size_t at_once_;
   std::deque<StudyJob> waiting_;
   std::vector<Running> running_;
@@ -170,7 +151,7 @@ class Runner {
 
 }  // namespace
 
-StudyOutcome run_cells(const StudyFolder& folder, const std::vector<StudyJob>& jobs, int64_t at_once) {
+StudyOutcome run_cells(const study::Folder& folder, const std::vector<StudyJob>& jobs, int64_t at_once) {
   // Held by cells too: those of a killed study are given time to write their checkpoints.
   const FolderLock lock(folder.path, {.file = "study.lock",
                                       .operation = "study",

@@ -2,12 +2,12 @@
 // others go on.
 #pragma once
 
-#include "frn/report/study_folder.h"
+#include "frn/study/folder.h"
 
 namespace frn::cli {
 
 struct StudyJob {
-  report::StudyCell cell;
+  study::Cell cell;
   int64_t steps = 0;
   double work = 0;  // in any unit; what is left follows from it
 };
@@ -21,6 +21,6 @@ struct StudyOutcome {
 // a request to stop cells get SIGTERM, write their checkpoints, and nothing more is started; on a second one they are
 // killed. Prints progress. Throws
 // frn::Error when another study is at work in the folder, or a cell there has other settings.
-StudyOutcome run_cells(const report::StudyFolder& folder, const std::vector<StudyJob>& jobs, int64_t at_once);
+StudyOutcome run_cells(const study::Folder& folder, const std::vector<StudyJob>& jobs, int64_t at_once);
 
 }  // namespace frn::cli

@@ -1,20 +1,17 @@
-// Cells of a study that are the same training by construction, so that it is done once.
-//
-// Two cells are when their settings are equal but for what their network cannot see: how the images of a step are split
-// over devices, where the norm takes every image by itself. The table of norms says which do.
+// What makes two cells of a study the same training.
 #pragma once
 
-#include <map>
 #include <string>
-#include <vector>
 
-#include "frn/report/study_folder.h"
+#include "frn/study/cells.h"
 
 namespace frn::cli {
 
-// For every cell that need not be trained, the one whose training it is. That is the first of them which was begun in
-// the folder, else the first of all; a cell that has a folder is nobody else's.
-std::map<std::string, std::string> same_trainings(const report::StudyFolder& folder,
-                                                  const std::vector<report::StudyCell>& cells);
+// The same text for cells that are the same training by construction, and for no others: their settings are equal but
+// for what their network cannot see. Where the norm takes every image by itself (the table of norms says which do), a
+// step is its images and the pieces in which they go through the network, which round the gradient's sum; how they are
+// split over devices is not seen. A last batch that is cut to a multiple of the devices depends on them. Throws
+// frn::Error for settings that cannot be trained.
+std::string training_of(const study::Cell& cell);
 
 }  // namespace frn::cli

@@ -15,11 +15,12 @@ struct NamedChart {
   LineChart chart;
 };
 
-// Loss, accuracy and learning rate, training and validation in one chart, over epochs (steps, when the log has none).
-// Without those that have no point.
+// Losses, the metrics that are shares, every other metric, and the learning rate, over epochs (steps, when the log has
+// none). Training and validation are in one chart. Without those that have no point.
 std::vector<NamedChart> charts_of(const Run& run);
 
-// Every line of training and validation, a row for each step, empty where nothing was measured.
+// Every line of training and validation, a row for each step, empty where nothing was measured. The columns are the
+// loss, the run's metrics, and whatever else its lines name.
 std::string csv_of(const Run& run);
 
 }  // namespace frn::report

@@ -62,7 +62,7 @@ int file_of(const std::string& script) {
 // A process group of its own, that ends with all it started when it takes too long.
 class Process {
  public:
-  // Nobody's settings (-d): a script of ours must mean the same on every machine.
+  // Without the user's settings (-d): a script must draw the same on every machine.
   Process(const Descriptor& input, const Descriptor& output) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -157,7 +157,7 @@ void draw_svg(const LineChart& chart, const std::filesystem::path& svg, std::chr
                                       svg.string(), static_cast<double>(limit.count()) / 1000));
   }
   if (*status != 0 || picture->empty()) {
-    throw Error("report", "gnuplot could not draw " + svg.string() + "; its own words are above");
+    throw Error("report", "gnuplot could not draw " + svg.string() + "; its message is above");
   }
   write_file(svg, *picture);
 }

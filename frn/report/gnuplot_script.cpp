@@ -79,7 +79,7 @@ const char* colour_of(size_t curve) {
   return kColours[curve % kColours.size()];
 }
 
-// Where the curves' titles stand on the right: at their last points, moved apart as far as letters are high.
+// Heights of the curves' titles on the right: at their last points, moved apart by the height of a line.
 std::vector<double> label_heights(const LineChart& chart, double low, double high) {
   constexpr double kLetters = 20;       // pixels from one title to the next
   constexpr double kShareOfPlot = 0.8;  // of the height of the picture

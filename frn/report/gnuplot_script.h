@@ -1,4 +1,4 @@
-// What gnuplot is told. Titles and labels come from other people's files, and gnuplot's language can run commands:
+// The commands for gnuplot. Titles and labels come from other people's files, and gnuplot's language can run commands:
 // every text goes through gnuplot_text, and nothing else of a chart is text.
 #pragma once
 

@@ -97,7 +97,7 @@ std::string cell(const Cell& cell, const Column& column) {
   std::string style;
   if (cell.share) {
     classes += " share";
-    // The bar of the whole takes half of the cell: the number stands beside it.
+    // The bar of 100 % takes half of the cell: the number is beside it.
     style = fmt::format(" style=\"background-size: {:.1f}% 70%\"", 50 * std::clamp(*cell.share, 0.0, 1.0));
   }
   return fmt::format("<td{}{}>{}</td>", classes.empty() ? "" : " class=\"" + classes + "\"", style, escape(cell.text));

@@ -1,5 +1,5 @@
 // The pieces of a report's page: each gives HTML, and what they are given as text is escaped here and nowhere else. The
-// page stands alone: its style is inside, and it asks the network for nothing.
+// page is one file: its style is inside, and it loads nothing from the network.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct Cell {
   // NOLINTNEXTLINE(google-explicit-constructor)
   Cell(const char* text) : text(text) {}
 
-  // How it stands: soft (beside the matter), strong, good, bad, open.
+  // The style of the text: soft (secondary), strong, good, bad, open.
   Cell&& in(std::string_view tone) && {
     this->tone = tone;
     return std::move(*this);
@@ -38,7 +38,7 @@ struct Cell {
 struct Table {
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
-  size_t together = 1;  // so many rows are one thing: lines stand between things only
+  size_t together = 1;  // rows per group; rules are drawn between groups
 };
 
 // A table too wide for the screen scrolls by itself; the page does not.
@@ -54,7 +54,7 @@ std::string judgements(const std::vector<Judged>& entries);
 std::string properties(const std::vector<std::pair<std::string, std::string>>& entries);
 
 // The contents of an svg file, which must be our own (it is not escaped). Names inside it are made its own with `name`,
-// so that many can stand on a page; its lines and letters take the page's colours.
+// so that a page can have many; its lines and letters take the page's colours.
 std::string figure(std::string_view svg, std::string_view name, std::string_view caption);
 // Figures side by side where there is room.
 std::string figures(const std::vector<std::string>& figures);

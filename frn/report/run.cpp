@@ -9,6 +9,7 @@
 #include "frn/core/text.h"
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
+#include "frn/study/plain_texts.h"
 
 namespace frn::report {
 namespace {
@@ -32,29 +33,6 @@ std::optional<int64_t> step_in(const Value& line) {
   return static_cast<int64_t>(step);
 }
 
-Point point_of(const Value& line) {
-  return {step_in(line).value_or(0),
-          number_in(line, "epoch"),
-          number_in(line, "loss"),
-          number_in(line, "precision_at_1"),
-          number_in(line, "recall_at_5"),
-          number_in(line, "lr"),
-          number_in(line, "images_per_second"),
-          number_in(line, "gradient_norm"),
-          number_in(line, "samples")};
-}
-
-std::vector<Layer> layers_of(const Value& line) {
-  std::vector<Layer> layers;
-  const auto* const found = line.find("layers");
-  if (found == nullptr || found->list() == nullptr) return layers;
-  for (const auto& layer : *found->list()) {
-    if (layer.table() == nullptr) continue;
-    layers.push_back({text_in(layer, "name"), number_in(layer, "scale"), number_in(layer, "clipped")});
-  }
-  return layers;
-}
-
 // A value as a person would write it: no quotes around a text, no more digits than a float has.
 std::string shown(const Value& value) {
   if (value.text() != nullptr) return *value.text();
@@ -73,12 +51,12 @@ std::string details_of(const Value& line) {
 
 void add_line(Run& run, const Value& line) {
   const auto event = text_in(line, "event");
-  if (event == "train") {
-    run.training.push_back(point_of(line));
-  } else if (event == "validation") {
-    run.validation.push_back(point_of(line));
-  } else if (event == "layers") {
-    run.layers = layers_of(line);
+  if (event == kTrainEvent) {
+    run.training.push_back(train_row(line));
+  } else if (event == kValidationEvent) {
+    run.validation.push_back(validation_row(line));
+  } else if (event == kLayersEvent) {
+    run.layers = layer_states(line);
     run.layers_step = step_in(line).value_or(0);
   } else {
     run.incidents.push_back({event, step_in(line), details_of(line)});
@@ -86,7 +64,10 @@ void add_line(Run& run, const Value& line) {
     if (event == "end")
       run.state = text_in(line, "status") == "interrupted" ? RunState::kUnfinished : RunState::kFinished;
     if (event == "diverged") run.state = RunState::kDiverged;
-    if (event == "start" || event == "resume") run.state = RunState::kUnfinished;
+    if (event == "start" || event == "resume") {
+      run.state = RunState::kUnfinished;
+      if (line.find("metrics") != nullptr) run.metrics = metrics_in(line);
+    }
   }
 }
 
@@ -103,8 +84,9 @@ Properties read_metrics(const std::filesystem::path& path) {
   Properties out;
   if (!std::filesystem::exists(path)) return out;
   try {
-    const auto metrics = parse_json(contents_of(path));
+    auto metrics = parse_json(contents_of(path));
     metrics.as_table();
+    metrics.erase("metrics");  // it says what the numbers are
     flatten(metrics, "", out);
   } catch (const ValueError&) {
     throw Error(kOperation, path.string() + ": it must be a JSON object but is not; delete it or run frn eval again");
@@ -124,12 +106,8 @@ std::string shown_setting(const Value& value) {
 Properties read_config(const std::filesystem::path& path) {
   Properties out;
   if (!std::filesystem::exists(path)) return out;
-  try {
-    const auto settings = parse_toml(contents_of(path));
-    for (const auto& [key, value] : settings.as_table()) out.emplace_back(key, shown_setting(value));
-  } catch (const ValueError& error) {
-    throw Error(kOperation, path.string() + ": " + error.what());
-  }
+  const auto settings = study::parse_toml_of(path.string(), contents_of(path), kOperation);
+  for (const auto& [key, value] : settings.as_table()) out.emplace_back(key, shown_setting(value));
   return out;
 }
 
@@ -150,9 +128,10 @@ Run read_run(const std::filesystem::path& folder) {
     throw Error(kOperation, "the name of a run's folder must be one line of plain text but is '" + one_line(run.name) +
                                 "' with a line break or another control character; rename the folder");
   }
+  run.metrics = metrics_in(nullptr);
   for (const auto& line : RunLog::read(log)) add_line(run, line);
   run.config = read_config(folder / "config.toml");
-  run.metrics = read_metrics(folder / "metrics.json");
+  run.last_metrics = read_metrics(folder / "metrics.json");
   return run;
 }
 
@@ -163,11 +142,12 @@ std::string value_of(const Properties& properties, const std::string& key) {
   return "";
 }
 
-const Point* best_validation(const Run& run) {
-  const Point* best = nullptr;
-  for (const auto& point : run.validation) {
-    if (std::isnan(point.precision_at_1)) continue;
-    if (best == nullptr || point.precision_at_1 > best->precision_at_1) best = &point;
+const ValidationRow* best_validation(const Run& run) {
+  if (run.metrics.empty()) return nullptr;
+  const auto& metric = run.metrics.front();
+  const ValidationRow* best = nullptr;
+  for (const auto& row : run.validation) {
+    if (is_better(metric, row[metric.key], best == nullptr ? kMissing : (*best)[metric.key])) best = &row;
   }
   return best;
 }

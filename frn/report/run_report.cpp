@@ -16,8 +16,6 @@ namespace {
 
 constexpr const char* kNone = "\u2013";  // a dash: not measured
 
-std::string decimal(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : kNone; }
-std::string percent(double value) { return std::isfinite(value) ? fmt::format("{:.2f} %", 100 * value) : kNone; }
 std::string short_number(double value) { return std::isfinite(value) ? fmt::format("{:.4g}", value) : kNone; }
 
 int64_t last_step(const Run& run) {
@@ -25,6 +23,17 @@ int64_t last_step(const Run& run) {
   if (!run.training.empty()) step = run.training.back().step;
   if (!run.validation.empty()) step = std::max(step, run.validation.back().step);
   return step;
+}
+
+// "P@1 91.20 % in the last validation, which is the best."
+std::string best_text(const Run& run) {
+  const auto* const best = best_validation(run);
+  if (best == nullptr) return "";
+  const auto& metric = run.metrics.front();
+  const double last = run.validation.back()[metric.key];
+  auto out = fmt::format("{} {} in the last validation", metric.title, shown(metric, last));
+  if (!is_better(metric, (*best)[metric.key], last)) return out + ", which is the best.";
+  return out + fmt::format(", {} in the best (step {}).", shown(metric, (*best)[metric.key]), best->step);
 }
 
 // "resnetv2-20 with frn+tlu on cifar10. Finished after 3120 steps. P@1 91.20 % in the last validation, ..."
@@ -48,39 +57,41 @@ std::string summary(const Run& run) {
       out += "Not finished: " + steps + " so far.";
       break;
   }
-  if (const auto* best = best_validation(run)) {
-    const auto& last = run.validation.back();
-    out += fmt::format(" P@1 {} in the last validation", percent(last.precision_at_1));
-    out += best->precision_at_1 > last.precision_at_1
-               ? fmt::format(", {} in the best (step {}).", percent(best->precision_at_1), best->step)
-               : ", which is the best.";
-  }
+  if (const auto best = best_text(run); !best.empty()) out += " " + best;
   return out;
 }
 
-std::vector<html::Cell> result_row(const std::string& name, const Point& point) {
-  return {name,
-          percent(point.precision_at_1),
-          percent(point.recall_at_5),
-          decimal(point.loss),
-          std::to_string(point.step),
-          short_number(point.epoch)};
+// The run's metrics and its loss.
+std::vector<Metric> result_columns(const Run& run) {
+  auto out = run.metrics;
+  const auto loss = find_metric(run.metrics, "loss");
+  if (std::find(out.begin(), out.end(), loss) == out.end()) out.push_back(loss);
+  return out;
 }
 
 std::string results(const Run& run) {
-  html::Table table{{{""}, {"P@1", true}, {"R@5", true}, {"loss", true}, {"step", true}, {"epoch", true}}, {}};
-  if (!run.training.empty()) table.rows.push_back(result_row("training, last", run.training.back()));
-  if (!run.validation.empty()) table.rows.push_back(result_row("validation, last", run.validation.back()));
-  if (const auto* best = best_validation(run)) table.rows.push_back(result_row("validation, best P@1", *best));
+  const auto columns = result_columns(run);
+  html::Table table{{{""}}, {}};
+  for (const auto& column : columns) table.columns.push_back({column.title, true});
+  table.columns.insert(table.columns.end(), {{"step", true}, {"epoch", true}});
+  const auto add = [&](const std::string& name, const auto& row) {
+    std::vector<html::Cell> cells{name};
+    for (const auto& column : columns) cells.emplace_back(shown(column, row[column.key]));
+    cells.emplace_back(std::to_string(row.step));
+    cells.emplace_back(short_number(row.epoch));
+    table.rows.push_back(std::move(cells));
+  };
+  if (!run.training.empty()) add("training, last", run.training.back());
+  if (!run.validation.empty()) add("validation, last", run.validation.back());
+  if (const auto* best = best_validation(run)) add("validation, best " + run.metrics.front().title, *best);
   return html::section("Results", html::table(table));
 }
 
 std::string layers(const Run& run) {
   html::Table table{{{"layer"}, {"scale", true}, {"clipped", true}}, {}};
   for (const auto& layer : run.layers) {
-    const bool clips = std::isfinite(layer.clipped);
-    table.rows.push_back({layer.name, short_number(layer.scale),
-                          html::Cell(percent(layer.clipped), clips ? std::optional(layer.clipped) : std::nullopt)});
+    const auto clipped = layer.clipped ? fmt::format("{:.2f} %", 100 * *layer.clipped) : kNone;
+    table.rows.push_back({layer.name, short_number(layer.scale), html::Cell(clipped, layer.clipped)});
   }
   const auto text = fmt::format(
       "At step {}: the root mean square of each layer's output, and the share of its units at the threshold.",
@@ -99,7 +110,7 @@ std::string incidents(const Run& run) {
 std::string body(const Run& run, const std::vector<std::string>& figures) {
   std::string out = results(run);
   out += html::section("Curves", html::figures(figures));
-  if (!run.metrics.empty()) out += html::section("Last metrics", html::properties(run.metrics));
+  if (!run.last_metrics.empty()) out += html::section("Last metrics", html::properties(run.last_metrics));
   if (!run.layers.empty()) out += layers(run);
   if (!run.incidents.empty()) out += incidents(run);
   if (!run.config.empty()) out += html::section("Settings", html::properties(run.config));

@@ -7,20 +7,14 @@
 #include <cstdlib>
 
 #include "frn/core/error.h"
+#include "frn/report/study_tables.h"
 
 namespace frn::report {
 namespace {
 
 constexpr size_t kFewPoints = 40;
 
-const std::string& title_of(const StudyDefinition& study, const std::string& metric) {
-  for (const auto& known : study.metrics) {
-    if (known.key == metric) return known.title;
-  }
-  return metric;
-}
-
-bool is_shown(const StudyFigure& figure, const std::string& row) {
+bool is_shown(const study::Figure& figure, const std::string& row) {
   return figure.rows.empty() || std::find(figure.rows.begin(), figure.rows.end(), row) != figure.rows.end();
 }
 
@@ -37,17 +31,18 @@ LineChart empty_chart(const std::string& x_label, const std::string& y_label) {
 // Columns by the number that their name is: 32, 16, ...
 class OverColumns {
  public:
-  OverColumns(const StudyResults& results, const StudyFigure& figure) : results_(results), figure_(figure) {
+  OverColumns(const study::Results& results, const study::Figure& figure) : results_(results), figure_(figure) {
     for (const auto& column : results.study.columns) xs_.push_back(std::strtod(column.name.c_str(), nullptr));
   }
 
-  // `value_at(row, column)` gives a mean and half the length of its bar. Columns stand as in the table, and each curve
-  // a little beside the next, so that bars do not cover each other.
+  // `value_at(row, column)` gives a mean and half the length of its bar. Columns are in the order of the table, and
+  // each curve a little beside the next, so that bars do not cover each other.
   template <typename Value>
   LineChart chart(const Value& value_at) const {
     constexpr double kBeside = 0.08;  // in doublings of x
     const auto& study = results_.study;
-    auto chart = empty_chart(figure_.x_label, title_of(study, figure_.metric) + ", %");
+    const auto metric = results_.metric(figure_.metric);
+    auto chart = empty_chart(figure_.x_label, title_with_unit(metric));
     for (size_t r = 0; r < study.rows.size(); ++r) {
       if (!is_shown(figure_, study.rows[r].name)) continue;
       const double from_middle = static_cast<double>(r) - static_cast<double>(study.rows.size() - 1) / 2;
@@ -62,8 +57,10 @@ class OverColumns {
     }
     chart.x_ticks = xs_;
     chart.x_falls = xs_.front() > xs_.back();
-    chart.y_min = 0;
-    chart.y_max = 100;
+    if (metric.kind == MetricKind::kShare) {
+      chart.y_min = 0;
+      chart.y_max = 100;
+    }
     chart.legend = Legend::kAtEnds;
     chart.inset = inset(chart);
     return chart;
@@ -90,8 +87,8 @@ class OverColumns {
     return Inset{out.x_low / kRoom, out.x_high * kRoom, out.y_low - margin, out.y_high + margin};
   }
 
-  const StudyResults& results_;
-  const StudyFigure& figure_;
+  const study::Results& results_;
+  const study::Figure& figure_;
   std::vector<double> xs_;
 };
 
@@ -99,7 +96,7 @@ struct ValueWithSpread {
   double mean, spread;
 };
 
-std::string caption_of(const StudyResults& results, const StudyFigure& figure, const LineChart& chart) {
+std::string caption_of(const study::Results& results, const study::Figure& figure, const LineChart& chart) {
   auto out = fmt::format("Here, scale {}. {}", results.record.scale, figure.caption);
   const bool has_bars = std::any_of(chart.curves.begin(), chart.curves.end(), [](const Curve& curve) {
     return std::any_of(curve.spread.begin(), curve.spread.end(), [](double spread) { return std::isfinite(spread); });
@@ -108,7 +105,7 @@ std::string caption_of(const StudyResults& results, const StudyFigure& figure, c
   return out;
 }
 
-void add_over_columns(const StudyResults& results, const StudyFigure& figure, std::vector<NamedChart>& out) {
+void add_over_columns(const study::Results& results, const study::Figure& figure, std::vector<NamedChart>& out) {
   const OverColumns columns(results, figure);
   const auto& study = results.study;
   auto ours = columns.chart([&](size_t r, size_t c) {
@@ -116,17 +113,18 @@ void add_over_columns(const StudyResults& results, const StudyFigure& figure, st
     return ValueWithSpread{summary.mean, summary.deviation};
   });
   const auto& scale = study.scale(results.record.scale);
-  if (scale.chance > 0 && figure.metric == "precision_at_1") ours.level = {scale.chance, "guessing"};
+  const bool has_chance = scale.chance > 0 && results.metrics.front().kind == MetricKind::kShare;
+  if (has_chance && figure.metric == study.metrics.front().key) ours.level = {scale.chance, "guessing"};
   auto paper = columns.chart([&](size_t r, size_t c) {
     const auto* value = study.published_at(figure.metric, r, c);
-    return ValueWithSpread{value == nullptr || value->diverged ? kMissing : value->percent, kMissing};
+    return ValueWithSpread{value == nullptr || value->diverged ? kMissing : value->number, kMissing};
   });
   if (has_points(ours)) out.push_back({figure.file, caption_of(results, figure, ours), ours});
   if (!has_points(paper)) return;
   out.push_back({figure.file + "-paper", fmt::format("The paper's values on ImageNet ({}).", study.place), paper});
 }
 
-std::optional<Run> run_of(const StudyFolder& folder, const CellResult& result) {
+std::optional<Run> run_of(const study::Folder& folder, const study::CellResult& result) {
   const auto path = folder.cell(result.trained_as());
   if (!std::filesystem::exists(path / "log.jsonl")) return std::nullopt;
   try {
@@ -136,11 +134,12 @@ std::optional<Run> run_of(const StudyFolder& folder, const CellResult& result) {
   }
 }
 
-Curve curve_of(const std::string& title, const std::vector<Point>& points, const std::string& metric) {
+template <typename Row>
+Curve curve_of(const std::string& title, const std::vector<Row>& rows, const Metric& metric) {
   Curve curve{title, {}, {}};
-  for (const auto& point : points) {
-    curve.x.push_back(static_cast<double>(point.step));
-    curve.y.push_back(100 * (metric == "recall_at_5" ? point.recall_at_5 : point.precision_at_1));
+  for (const auto& row : rows) {
+    curve.x.push_back(static_cast<double>(row.step));
+    curve.y.push_back(shown_number(metric, row[study::key_in_log(metric.key)]));
   }
   curve.marked = curve.x.size() < kFewPoints;
   return curve;
@@ -164,18 +163,18 @@ Curve smoothed(Curve curve) {
   return out;
 }
 
-void add_curves(const StudyFolder& folder, const StudyResults& results, const StudyFigure& figure,
+void add_curves(const study::Folder& folder, const study::Results& results, const study::Figure& figure,
                 std::vector<NamedChart>& out) {
-  const auto y_label = title_of(results.study, figure.metric) + ", %";
-  auto training = empty_chart("step", y_label);
+  const auto metric = results.metric(figure.metric);
+  auto training = empty_chart("step", title_with_unit(metric));
   auto validation = training;
   for (const auto& result : results.cells) {
     const auto& row = results.study.rows[result.cell.row];
     if (result.cell.seed != 0 || result.cell.column != 0 || !is_shown(figure, row.name)) continue;
     const auto run = run_of(folder, result);
     if (!run) continue;
-    training.curves.push_back(smoothed(curve_of(row.title, run->training, figure.metric)));
-    validation.curves.push_back(curve_of(row.title, run->validation, figure.metric));
+    training.curves.push_back(smoothed(curve_of(row.title, run->training, metric)));
+    validation.curves.push_back(curve_of(row.title, run->validation, metric));
   }
   if (has_points(training)) out.push_back({figure.file + "-training", "Training. " + figure.caption, training});
   if (has_points(validation)) out.push_back({figure.file + "-validation", "Validation. " + figure.caption, validation});
@@ -183,7 +182,7 @@ void add_curves(const StudyFolder& folder, const StudyResults& results, const St
 
 }  // namespace
 
-std::vector<NamedChart> charts_of(const StudyFolder& folder, const StudyResults& results) {
+std::vector<NamedChart> charts_of(const study::Folder& folder, const study::Results& results) {
   std::vector<NamedChart> out;
   for (const auto& figure : results.study.figures) {
     if (figure.kind == "columns")

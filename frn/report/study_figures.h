@@ -2,11 +2,11 @@
 #pragma once
 
 #include "frn/report/curves.h"
-#include "frn/report/study_results.h"
+#include "frn/study/results.h"
 
 namespace frn::report {
 
 // Those that have a point. One over the columns comes twice where the paper has values: ours and the paper's.
-std::vector<NamedChart> charts_of(const StudyFolder& folder, const StudyResults& results);
+std::vector<NamedChart> charts_of(const study::Folder& folder, const study::Results& results);
 
 }  // namespace frn::report

@@ -10,20 +10,20 @@
 namespace frn::report {
 namespace {
 
-std::string summary(const StudyResults& results) {
+std::string summary(const study::Results& results) {
   return fmt::format("{}, scale {}: {}.", results.study.place, results.record.scale, state_of_cells(results));
 }
 
-html::Cell ours_cell(const CellSummary& summary) {
+html::Cell ours_cell(const study::CellSummary& summary) {
   html::Cell cell(value_text(summary));
   if (summary.failed > 0) return std::move(cell).in("bad");
   if (summary.diverged > 0 || summary.open > 0) return std::move(cell).in("open");
   return std::move(cell).in("strong");
 }
 
-html::Table table_of(const StudyResults& results, const Metric& metric) {
+html::Table table_of(const study::Results& results, const Metric& metric) {
   const auto& study = results.study;
-  html::Table table{{{metric.title + ", %"}, {""}}, {}};
+  html::Table table{{{title_with_unit(metric)}, {""}}, {}};
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
   const bool has_paper = study.published.contains(metric.key);
   const bool subtracts = has_paper && is_papers_scale(results);
@@ -36,7 +36,7 @@ html::Table table_of(const StudyResults& results, const Metric& metric) {
       const auto* published = study.published_at(metric.key, r, c);
       const auto summary = summarise(results, metric.key, r, c);
       ours.push_back(ours_cell(summary));
-      paper.push_back(html::Cell(published_text(published)).in("soft"));
+      paper.push_back(html::Cell(published_text(metric, published)).in("soft"));
       difference.push_back(html::Cell(difference_text(summary, published)).in("soft"));
     }
     table.rows.push_back(std::move(ours));
@@ -46,12 +46,12 @@ html::Table table_of(const StudyResults& results, const Metric& metric) {
   return table;
 }
 
-// How each row stands to the reference row, in the paper and here: what can be compared between scales.
-html::Table relative_table(const StudyResults& results, const Metric& metric) {
+// The difference of each row from the reference row, in the paper and here: it can be compared between scales.
+html::Table relative_table(const study::Results& results, const Metric& metric) {
   const auto& study = results.study;
   size_t base = 0;
   while (study.rows[base].name != study.reference) ++base;
-  html::Table table{{{metric.title + ", points"}, {""}}, {}, 2};
+  html::Table table{{{metric.title + (metric.kind == MetricKind::kShare ? ", points" : "")}, {""}}, {}, 2};
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
   for (size_t r = 0; r < study.rows.size(); ++r) {
     if (r == base) continue;
@@ -61,10 +61,10 @@ html::Table relative_table(const StudyResults& results, const Metric& metric) {
       const auto* a = study.published_at(metric.key, r, c);
       const auto* b = study.published_at(metric.key, base, c);
       const bool known = a != nullptr && b != nullptr && !a->diverged && !b->diverged;
-      paper.push_back(html::Cell(known ? fmt::format("{:+.2f}", a->percent - b->percent) : "–").in("soft"));
+      paper.push_back(html::Cell(known ? study::signed_text(metric, a->number - b->number) : "–").in("soft"));
       const auto x = summarise(results, metric.key, r, c);
       const auto y = summarise(results, metric.key, base, c);
-      ours.emplace_back(x.values.empty() || y.values.empty() ? "–" : fmt::format("{:+.2f}", x.mean - y.mean));
+      ours.emplace_back(x.values.empty() || y.values.empty() ? "–" : study::signed_text(metric, x.mean - y.mean));
     }
     table.rows.push_back(std::move(ours));
     table.rows.push_back(std::move(paper));
@@ -72,10 +72,10 @@ html::Table relative_table(const StudyResults& results, const Metric& metric) {
   return table;
 }
 
-std::string results_section(const StudyResults& results) {
+std::string results_section(const study::Results& results) {
   const auto& study = results.study;
   std::string out;
-  for (const auto& metric : study.metrics) out += html::table(table_of(results, metric));
+  for (const auto& metric : results.metrics) out += html::table(table_of(results, metric));
   if (const auto note = note_on_same_cells(results); !note.empty()) out += html::paragraph(note);
   if (!is_papers_scale(results) && !study.published.empty()) {
     out += html::paragraph(
@@ -86,24 +86,24 @@ std::string results_section(const StudyResults& results) {
   return html::section("Results" + columns, out);
 }
 
-std::string relative_section(const StudyResults& results) {
+std::string relative_section(const study::Results& results) {
   const auto& study = results.study;
   if (study.reference.empty() || study.rows.size() < 2) return "";
   std::string title;
   for (const auto& row : study.rows) {
     if (row.name == study.reference) title = row.title;
   }
-  return html::section("Difference from " + title, html::table(relative_table(results, study.metrics.front())));
+  return html::section("Difference from " + title, html::table(relative_table(results, results.metrics.front())));
 }
 
-std::string claims_section(const StudyResults& results) {
+std::string claims_section(const study::Results& results) {
   const auto claims = judge(results);
   if (claims.empty()) return "";
   std::vector<html::Judged> entries;
   for (const auto& claim : claims) {
-    const char* tone = claim.verdict == Verdict::kHolds         ? "good"
-                       : claim.verdict == Verdict::kDoesNotHold ? "bad"
-                                                                : "open";
+    const char* tone = claim.verdict == study::Verdict::kHolds         ? "good"
+                       : claim.verdict == study::Verdict::kDoesNotHold ? "bad"
+                                                                       : "open";
     const auto& place = claim.claim->place;
     entries.push_back({verdict_text(claim.verdict), tone, claim.claim->text,
                        claim.reason + "." + (place.empty() ? "" : " Paper: " + place + ".")});
@@ -111,7 +111,7 @@ std::string claims_section(const StudyResults& results) {
   return html::section("Claims of the paper: " + verdict_count(claims), html::judgements(entries));
 }
 
-std::string notes_section(const StudyResults& results) {
+std::string notes_section(const study::Results& results) {
   const auto notes = notes_of(results);
   if (notes.empty()) return "";
   html::Table table{{{"cell"}, {"state"}, {"reason"}}, {}};
@@ -123,7 +123,7 @@ std::string notes_section(const StudyResults& results) {
 }
 
 // The settings that all cells share; those that differ are in the next table.
-std::string settings_section(const StudyResults& results) {
+std::string settings_section(const study::Results& results) {
   Properties common;
   std::vector<std::string> different;
   for (const auto& [key, value] : results.cells.front().cell.settings) {
@@ -134,7 +134,7 @@ std::string settings_section(const StudyResults& results) {
     }
     if (key == "seed") continue;
     if (same)
-      common.emplace_back(key, plain_value(results.cells.front().cell.settings, key));
+      common.emplace_back(key, study::plain_value(results.cells.front().cell.settings, key));
     else
       different.push_back(key);
   }
@@ -143,7 +143,7 @@ std::string settings_section(const StudyResults& results) {
   table.columns.insert(table.columns.end(), {{"state"}, {"steps", true}, {"seconds", true}});
   for (const auto& result : results.cells) {
     std::vector<html::Cell> row{result.cell.name};
-    for (const auto& key : different) row.emplace_back(plain_value(result.cell.settings, key));
+    for (const auto& key : different) row.emplace_back(study::plain_value(result.cell.settings, key));
     const bool own = result.same_as.empty();
     row.emplace_back(own ? state_text(result) : "same training as " + result.same_as);
     row.emplace_back(own ? std::to_string(result.step) : "");
@@ -153,18 +153,18 @@ std::string settings_section(const StudyResults& results) {
   return html::section("Settings of all cells", html::properties(common)) + html::section("Cells", html::table(table));
 }
 
-std::string about_section(const StudyResults& results) {
+std::string about_section(const study::Results& results) {
   const auto& study = results.study;
   const auto& about = study.scale(results.record.scale).about;
   std::string out;
   if (!study.about.empty()) out += html::paragraph(study.about);
   if (!about.empty()) out += html::paragraph("Scale " + results.record.scale + ": " + about);
-  if (!study.claims.empty()) out += html::paragraph(rule_of_claims());
+  if (!study.claims.empty()) out += html::paragraph(study::rule_of_claims());
   return out.empty() ? "" : html::section("How it was made", out);
 }
 
-// What it comes to first, then the numbers, then how they were made.
-std::string body(const StudyResults& results, const std::vector<std::string>& figures) {
+// The conclusions first, then the numbers, then how they were made.
+std::string body(const study::Results& results, const std::vector<std::string>& figures) {
   std::string out;
   if (!figures.empty()) out += html::figures(figures);
   return out + claims_section(results) + results_section(results) + relative_section(results) + notes_section(results) +
@@ -174,7 +174,7 @@ std::string body(const StudyResults& results, const std::vector<std::string>& fi
 
 }  // namespace
 
-std::vector<std::filesystem::path> study_report(const StudyFolder& folder) {
+std::vector<std::filesystem::path> study_report(const study::Folder& folder) {
   const auto results = read_results(folder);
   std::vector<std::filesystem::path> written;
   const auto write = [&](const std::string& name, const std::string& text) {
@@ -196,6 +196,6 @@ std::vector<std::filesystem::path> study_report(const StudyFolder& folder) {
   return written;
 }
 
-std::string table_text(const StudyFolder& folder) { return markdown_of(read_results(folder)); }
+std::string table_text(const study::Folder& folder) { return markdown_of(read_results(folder)); }
 
 }  // namespace frn::report

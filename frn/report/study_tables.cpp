@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "frn/report/csv.h"
+
 namespace frn::report {
 namespace {
 
@@ -44,7 +46,7 @@ std::string markdown_table(Grid grid) {
   return out;
 }
 
-Grid grid_of(const StudyResults& results, const Metric& metric) {
+Grid grid_of(const study::Results& results, const Metric& metric) {
   const auto& study = results.study;
   const bool has_paper = study.published.contains(metric.key);
   Grid grid{{metric.title, ""}};
@@ -57,7 +59,7 @@ Grid grid_of(const StudyResults& results, const Metric& metric) {
       const auto* published = study.published_at(metric.key, r, c);
       const auto summary = summarise(results, metric.key, r, c);
       ours.push_back(value_text(summary));
-      paper.push_back(published_text(published));
+      paper.push_back(published_text(metric, published));
       difference.push_back(difference_text(summary, published));
     }
     grid.push_back(std::move(ours));
@@ -67,7 +69,7 @@ Grid grid_of(const StudyResults& results, const Metric& metric) {
   return grid;
 }
 
-std::string claims_of(const StudyResults& results) {
+std::string claims_of(const study::Results& results) {
   const auto claims = judge(results);
   if (claims.empty()) return "";
   auto out = fmt::format("\n## Claims of the paper: {}\n\n", verdict_count(claims));
@@ -77,7 +79,7 @@ std::string claims_of(const StudyResults& results) {
   return out;
 }
 
-std::string notes_text(const StudyResults& results) {
+std::string notes_text(const study::Results& results) {
   const auto notes = notes_of(results);
   std::string out = notes.empty() ? "" : "\n## Not finished\n\n";
   for (const auto& note : notes) {
@@ -86,48 +88,49 @@ std::string notes_text(const StudyResults& results) {
   return out;
 }
 
-std::string csv_text(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
+std::string csv_number(const Metric& metric, double value) {
+  return metric.kind == MetricKind::kShare ? fmt::format("{:.4f}", 100 * value) : fmt::format("{:.6g}", value);
 }
 
-std::string csv_line(const StudyResults& results, const CellResult& result) {
+std::string csv_line(const study::Results& results, const study::CellResult& result) {
   const auto& study = results.study;
   const auto& cell = result.cell;
-  const auto setting = [&](const char* key) { return csv_text(plain_value(cell.settings, key)); };
+  const auto setting = [&](const char* key) { return csv_text(study::plain_value(cell.settings, key)); };
   std::string out =
       fmt::format("{},{},{},{},{},{},{},{},{},{}", cell.name, csv_text(study.rows[cell.row].name),
                   csv_text(study.columns[cell.column].name), cell.seed, setting("model"), setting("norm"),
                   setting("batch_per_device"), setting("lr_base"), csv_text(state_text(result)), result.step);
-  for (const auto& metric : study.metrics) {
+  for (const auto& metric : results.metrics) {
     const auto* published = study.published_at(metric.key, cell.row, cell.column);
-    out += "," + (published == nullptr ? "" : published_text(published));
-    const auto value = result.percent.find(metric.key);
-    out += "," + (value == result.percent.end() || result.state == CellState::kDiverged
-                      ? ""
-                      : fmt::format("{:.4f}", value->second));
+    out += "," + (published == nullptr ? "" : published_text(metric, published));
+    const auto value = result.values.find(metric.key);
+    const bool known = value != result.values.end() && result.state != study::CellState::kDiverged;
+    out += "," + (known ? csv_number(metric, value->second) : "");
   }
   return out + fmt::format(",{:.1f},{},{}\n", result.seconds, csv_text(result.message), result.same_as);
 }
 
 }  // namespace
 
-std::string published_text(const PublishedValue* value) {
+std::string title_with_unit(const Metric& metric) {
+  const auto of = unit(metric);
+  return of.empty() ? metric.title : fmt::format("{}, {}", metric.title, of);
+}
+
+std::string published_text(const Metric& metric, const study::PublishedValue* value) {
   if (value == nullptr) return kNone;
-  return value->diverged ? "diverged" : fmt::format("{:.2f}", value->percent);
+  return value->diverged ? "diverged" : study::number_text(metric, value->number);
 }
 
-std::string difference_text(const CellSummary& ours, const PublishedValue* published) {
+std::string difference_text(const study::CellSummary& ours, const study::PublishedValue* published) {
   if (published == nullptr || published->diverged || ours.values.empty()) return kNone;
-  return fmt::format("{:+.2f}", ours.mean - published->percent);
+  return study::signed_text(ours.metric, ours.mean - published->number);
 }
 
-std::vector<CellNote> notes_of(const StudyResults& results) {
+std::vector<CellNote> notes_of(const study::Results& results) {
   std::vector<CellNote> out;
   for (const auto& result : results.cells) {
-    if (result.state == CellState::kFinished || !result.same_as.empty()) continue;
+    if (result.state == study::CellState::kFinished || !result.same_as.empty()) continue;
     out.push_back({result.cell.name, state_text(result), result.message});
   }
   return out;
@@ -139,48 +142,50 @@ size_t width_of(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
 }
 
-std::string value_text(const CellSummary& summary) {
+std::string value_text(const study::CellSummary& summary) {
   return (summary.same_as_another ? "= " : "") + summary_text(summary);
 }
 
-std::string state_of_cells(const StudyResults& results) {
-  auto out = fmt::format("{} of {} cells finished", results.count(CellState::kFinished), results.cells.size());
+std::string state_of_cells(const study::Results& results) {
+  auto out = fmt::format("{} of {} cells finished", results.count(study::CellState::kFinished), results.cells.size());
   if (const auto same = results.count_same(); same > 0) {
     out += fmt::format(" ({} {} the same training as another)", same, same == 1 ? "is" : "are");
   }
-  const auto unfinished = results.count(CellState::kUnfinished) + results.count(CellState::kStopped);
-  const std::pair<size_t, const char*> others[]{{results.count(CellState::kDiverged), "diverged"},
-                                                {results.count(CellState::kFailed), "failed"},
+  const auto unfinished = results.count(study::CellState::kUnfinished) + results.count(study::CellState::kStopped);
+  const std::pair<size_t, const char*> others[]{{results.count(study::CellState::kDiverged), "diverged"},
+                                                {results.count(study::CellState::kFailed), "failed"},
                                                 {unfinished, "stopped before the end"},
-                                                {results.count(CellState::kMissing), "not run"}};
+                                                {results.count(study::CellState::kMissing), "not run"}};
   for (const auto& [count, what] : others) {
     if (count > 0) out += fmt::format(", {} {}", count, what);
   }
   return out + ", " + seeds_text(results);
 }
 
-std::string note_on_same_cells(const StudyResults& results) {
+std::string note_on_same_cells(const study::Results& results) {
   if (results.count_same() == 0) return "";
-  return "= marks cells that are the same training as another one by construction: what differs between them, the "
-         "split of a step's images over devices, is nothing that a norm of single images sees. They were trained once.";
+  return "= marks cells that are the same training as another one by construction: they differ only in how the images of a step are split over devices, which has no effect on a norm that normalises each image by itself. They were trained once.";
 }
 
-std::string markdown_of(const StudyResults& results, const std::vector<std::pair<std::string, std::string>>& figures) {
+std::string markdown_of(const study::Results& results,
+                        const std::vector<std::pair<std::string, std::string>>& figures) {
   const auto& study = results.study;
   auto out = fmt::format("# {}\n\n{}. Scale {}: {}.\n", study.title, study.place, results.record.scale,
                          state_of_cells(results));
   for (const auto& [file, caption] : figures) out += fmt::format("\n![{}]({})\n", caption, file);
   out += claims_of(results) + "\n## Results\n";
-  for (const auto& metric : study.metrics) out += "\n" + markdown_table(grid_of(results, metric));
+  for (const auto& metric : results.metrics) out += "\n" + markdown_table(grid_of(results, metric));
   if (const auto note = note_on_same_cells(results); !note.empty()) out += "\n" + note + "\n";
   out += notes_text(results);
-  if (!study.claims.empty()) out += "\n" + rule_of_claims() + "\n";
+  if (!study.claims.empty()) out += "\n" + study::rule_of_claims() + "\n";
   return out;
 }
 
-std::string csv_of(const StudyResults& results) {
+std::string csv_of(const study::Results& results) {
   std::string out = "cell,row,column,seed,model,norm,batch_per_device,lr_base,state,step";
-  for (const auto& metric : results.study.metrics) out += fmt::format(",{0}_paper,{0}", metric.key);
+  for (const auto& metric : results.study.metrics) {
+    out += "," + csv_text(metric.key + "_paper") + "," + csv_text(metric.key);
+  }
   out += ",seconds,message,same_as\n";
   for (const auto& result : results.cells) out += csv_line(results, result);
   return out;

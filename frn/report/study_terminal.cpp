@@ -11,16 +11,18 @@ namespace {
 
 using Lines = std::vector<std::vector<std::string>>;
 
-// One digit after the point: a screen is for what stands out.
-std::string short_value(const CellSummary& summary) {
+// One decimal: a screen is for large differences.
+std::string short_value(const study::CellSummary& summary) {
+  if (summary.metric.kind != MetricKind::kShare) return value_text(summary);
   if (summary.values.empty() || summary.values.size() < summary.seeds) return value_text(summary);
   auto out = fmt::format("{}{:.1f}", summary.same_as_another ? "= " : "", summary.mean);
   if (summary.values.size() > 1) out += fmt::format(" ± {:.1f}", summary.deviation);
   return out;
 }
 
-std::string short_paper(const PublishedValue* value) {
-  return value == nullptr || value->diverged ? published_text(value) : fmt::format("{:.1f}", value->percent);
+std::string short_paper(const Metric& metric, const study::PublishedValue* value) {
+  const bool shortened = metric.kind == MetricKind::kShare && value != nullptr && !value->diverged;
+  return shortened ? fmt::format("{:.1f}", value->number) : published_text(metric, value);
 }
 
 // The first column to the left, the others to the right.
@@ -38,9 +40,9 @@ std::string aligned(const Lines& lines) {
   return out;
 }
 
-std::string table_of(const StudyResults& results) {
+std::string table_of(const study::Results& results) {
   const auto& study = results.study;
-  const auto& metric = study.metrics.front();
+  const auto& metric = results.metrics.front();
   const bool has_paper = study.published.contains(metric.key);
   Lines lines{{""}};
   for (const auto& column : study.columns) lines[0].push_back(column.title);
@@ -49,7 +51,7 @@ std::string table_of(const StudyResults& results) {
     std::vector<std::string> paper{"  paper"};
     for (size_t c = 0; c < study.columns.size(); ++c) {
       ours.push_back(short_value(summarise(results, metric.key, r, c)));
-      paper.push_back(short_paper(study.published_at(metric.key, r, c)));
+      paper.push_back(short_paper(metric, study.published_at(metric.key, r, c)));
     }
     lines.push_back(std::move(ours));
     if (has_paper) lines.push_back(std::move(paper));
@@ -57,7 +59,7 @@ std::string table_of(const StudyResults& results) {
   return aligned(lines);
 }
 
-std::string claims_of(const StudyResults& results) {
+std::string claims_of(const study::Results& results) {
   const auto claims = judge(results);
   if (claims.empty()) return "";
   auto out = fmt::format("\nClaims of the paper: {}\n", verdict_count(claims));
@@ -69,7 +71,7 @@ std::string claims_of(const StudyResults& results) {
   return out;
 }
 
-std::string not_finished(const StudyResults& results) {
+std::string not_finished(const study::Results& results) {
   const auto notes = notes_of(results);
   if (notes.empty()) return "";
   std::string out = "\nNot finished:";
@@ -83,11 +85,12 @@ std::string not_finished(const StudyResults& results) {
 
 }  // namespace
 
-std::string terminal_text(const StudyFolder& folder) {
+std::string terminal_text(const study::Folder& folder) {
   const auto results = read_results(folder);
   const auto& study = results.study;
-  auto out = fmt::format("{} ({}), scale {}: {}\n{} in %{}\n\n", study.title, study.place, results.record.scale,
-                         state_of_cells(results), study.metrics.front().title,
+  const auto& metric = results.metrics.front();
+  auto out = fmt::format("{} ({}), scale {}: {}\n{}{}{}\n\n", study.title, study.place, results.record.scale,
+                         state_of_cells(results), metric.title, unit(metric).empty() ? "" : " in %",
                          study.column_title.empty() ? "" : ", by " + study.column_title);
   out += table_of(results);
   if (results.count_same() > 0) out += "  = the same training as another cell by construction, trained once\n";

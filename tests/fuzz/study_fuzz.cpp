@@ -7,11 +7,11 @@
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
-#include "frn/report/study_cells.h"
+#include "frn/study/cells.h"
 
 namespace {
 
-using frn::report::StudyDefinition;
+using frn::study::Definition;
 
 constexpr size_t kLongestMessage = 1 << 16;  // names of a long file stand in it
 
@@ -20,7 +20,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-void check_texts(const StudyDefinition& study) {
+void check_texts(const Definition& study) {
   const auto check = [](const std::string& text) { require(!frn::has_control_characters(text)); };
   for (const auto* lines : {&study.rows, &study.columns}) {
     for (const auto& line : *lines) {
@@ -33,7 +33,7 @@ void check_texts(const StudyDefinition& study) {
   for (const auto& figure : study.figures) check(figure.file + figure.caption + figure.x_label);
 }
 
-void use(const StudyDefinition& whole) {
+void use(const Definition& whole) {
   check_texts(whole);
   for (const auto& scale : whole.scales) {
     const auto study = at_scale(whole, scale.name);
@@ -42,7 +42,7 @@ void use(const StudyDefinition& whole) {
     require(cells.size() == 2 * study.rows.size() * study.columns.size());
     for (const auto& cell : cells) {
       require(!cell.name.empty() && cell.name.find('/') == std::string::npos);
-      require(frn::report::read_settings(frn::report::to_toml(cell.settings)).size() == cell.settings.size());
+      require(frn::study::read_settings(frn::study::to_toml(cell.settings)).size() == cell.settings.size());
     }
   }
 }
@@ -54,7 +54,7 @@ void use(const StudyDefinition& whole) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   const std::string text(reinterpret_cast<const char*>(bytes), size);
   try {
-    use(frn::report::parse_study(text, "fuzz", "fuzz.toml"));
+    use(frn::study::parse_study(text, "fuzz", "fuzz.toml"));
   } catch (const frn::Error& error) {
     require(std::strlen(error.what()) < kLongestMessage && std::strchr(error.what(), '\n') == nullptr);
   }

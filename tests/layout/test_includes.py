@@ -9,8 +9,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(p for p in (ROOT / "frn").rglob("*") if p.suffix in {".h", ".cpp", ".cu", ".cuh", ".in"})
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
-# core <- kernels, spec <- ops <- nn <- models; core <- data, fetch, losses, metrics, dist; train uses these; report reads files
-# only; cli uses all and nobody includes it. A folder may always include itself.
+# core <- kernels, spec <- ops <- nn <- models; core <- data, fetch, losses, metrics, dist, study; train uses these but fetch and
+# study; report reads files and studies; cli uses all and nobody includes it. A folder may always include itself.
 ALLOWED = {
     "core": set(),
     "kernels": {"core"},
@@ -24,11 +24,12 @@ ALLOWED = {
     "metrics": {"core"},
     "dist": {"core"},
     "train": {"core", "spec", "ops", "nn", "models", "data", "losses", "metrics", "dist"},
-    "report": {"core"},
+    "study": {"core"},
+    "report": {"core", "study"},
 }
 ALLOWED["cli"] = set(ALLOWED)
 
-WITHOUT_TORCH = {"core", "kernels", "spec", "fetch"}
+WITHOUT_TORCH = {"core", "kernels", "spec", "fetch", "study", "report"}
 TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 THREADS = re.compile(
     r"(omp\.h|pthread\.h|tbb/.*|thread|mutex|shared_mutex|condition_variable|future|semaphore|latch|barrier|execution)$"

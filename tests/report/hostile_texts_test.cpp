@@ -6,7 +6,7 @@
 #include "frn/report/study_report.h"
 #include "tests/core/files.h"
 #include "tests/report/run_folder.h"
-#include "tests/report/study_folder.h"
+#include "tests/study/made_up_study.h"
 
 namespace frn::report {
 namespace {
@@ -34,7 +34,7 @@ std::string as_xml(const std::string& text) {
   for (const char c : text) out += c == '&' ? std::string("&amp;") : c == '<' ? "&lt;" : std::string(1, c);
   return out;
 }
-std::string as_toml(const std::string& text) { return "= " + quoted_value(text); }
+std::string as_toml(const std::string& text) { return "= " + study::quoted_value(text); }
 
 class HostileTexts : public FolderTest {
  protected:
@@ -125,10 +125,10 @@ constexpr const char* kPlaces[]{"= \"A made-up study\"", "= \"Table 0\"",
 TEST_F(HostileTexts, OfOneLineInAStudyAreShown) {
   for (const std::string text : kTexts) {
     if (has_control_characters(text)) continue;
-    const MadeUpStudy made(folder_ / "study", 1);
+    const study::MadeUpStudy made(folder_ / "study", 1);
     made.finish("frn-32", 0.8);
     made.finish("frn-1", 0.7);
-    std::string definition = kMadeUpStudy;
+    std::string definition = study::kMadeUpStudy;
     for (const char* place : kPlaces) definition = replaced(definition, place, as_toml(text));
     put(made.folder.definition(), definition);
     EXPECT_EQ(error_of([&] { study_report(made.folder); }), "no error") << text;
@@ -141,9 +141,9 @@ TEST_F(HostileTexts, OfManyLinesInAStudyAreRefusedBeforeAnythingIsWritten) {
   for (const std::string text : kTexts) {
     if (!has_control_characters(text)) continue;
     for (const char* place : kPlaces) {
-      const MadeUpStudy made(folder_ / "study", 1);
+      const study::MadeUpStudy made(folder_ / "study", 1);
       made.finish("frn-32", 0.8);
-      put(made.folder.definition(), replaced(kMadeUpStudy, place, as_toml(text)));
+      put(made.folder.definition(), replaced(study::kMadeUpStudy, place, as_toml(text)));
       const auto error = error_of([&] { study_report(made.folder); });
       EXPECT_NE(error.find("must be one line of plain text but has a line break"), std::string::npos) << error;
       EXPECT_FALSE(has_control_characters(error)) << error;
@@ -155,14 +155,14 @@ TEST_F(HostileTexts, OfManyLinesInAStudyAreRefusedBeforeAnythingIsWritten) {
 }
 
 TEST_F(HostileTexts, WhatAStudyIsAboutMayHaveManyLines) {
-  const MadeUpStudy made(folder_ / "study", 1);
-  put(made.folder.definition(), replaced(kMadeUpStudy, "\"Tiny.\"", "\"\"\"\nTiny\nand small.\n\"\"\""));
+  const study::MadeUpStudy made(folder_ / "study", 1);
+  put(made.folder.definition(), replaced(study::kMadeUpStudy, "\"Tiny.\"", "\"\"\"\nTiny\nand small.\n\"\"\""));
   study_report(made.folder);
   EXPECT_NE(contents(made.folder.path / "report.html").find("Tiny and small."), std::string::npos);
 }
 
 TEST_F(HostileTexts, OfAStudysRecordAreRefused) {
-  const MadeUpStudy made(folder_ / "study", 1);
+  const study::MadeUpStudy made(folder_ / "study", 1);
   const auto record = contents(made.folder.record());
   put(made.folder.record(), replaced(record, "\"abc\"", R"("a\u001b[2Jc")"));
   const auto error = error_of([&] { study_report(made.folder); });

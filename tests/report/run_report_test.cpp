@@ -62,6 +62,24 @@ TEST_F(RunReport, EveryLineOfTheLogIsInTheCsv) {
   EXPECT_TRUE(holds(csv, "\n1,0.03,")) << csv.substr(0, 300);
 }
 
+TEST_F(RunReport, TheCsvOfAClassificationHasTheColumnsOfEarlierVersions) {
+  run_.fill(20);
+  const auto csv = csv_of(read_run(run_.path));
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "step,epoch,train_loss,train_precision_at_1,train_recall_at_5,lr,images_per_second,gradient_norm,"
+            "validation_loss,validation_precision_at_1,validation_recall_at_5");
+}
+
+TEST_F(RunReport, ChartsOfAClassificationNameItsMetrics) {
+  run_.fill(20);
+  const auto charts = charts_of(read_run(run_.path));
+  ASSERT_EQ(charts.size(), 3);
+  std::vector<std::string> titles;
+  for (const auto& curve : charts[1].chart.curves) titles.push_back(curve.title);
+  EXPECT_EQ(titles, (std::vector<std::string>{"P@1 train", "P@1 val", "R@5 val"}));
+  EXPECT_NEAR(charts[1].chart.curves[1].y.back(), 100 * (0.91 - 0.8 * std::exp(-4)), 1e-9) << "in per cent";
+}
+
 TEST_F(RunReport, ManyLinesAreDrawnAsMeansOfNeighbours) {
   run_.fill(3000);
   const auto charts = charts_of(read_run(run_.path));
@@ -105,6 +123,71 @@ TEST_F(RunReport, AnInterruptedRunIsNotFinishedAndItsEndIsReadable) {
   const auto text = page();
   EXPECT_TRUE(holds(text, "Not finished: 1 step so far."));
   EXPECT_TRUE(holds(text, "<td>end</td><td>status interrupted</td>"));
+}
+
+// As a task of another kind writes it: two losses, a share, a count, and an error that should be small.
+class DetectionReport : public RunReport {
+ protected:
+  void SetUp() override {
+    RunReport::SetUp();
+    const std::vector<Metric> metrics{{"error", "Error, px", MetricKind::kNumber, false},
+                                      {"ap", "AP", MetricKind::kShare, true},
+                                      {"boxes/image", "Boxes", MetricKind::kCount, true}};
+    run_.log.append({{"event", "start"}, {"step", 0}, {"metrics", to_value(metrics)}});
+    for (int i = 1; i <= 4; ++i) {
+      run_.log.append(
+          {{"event", "train"}, {"step", i}, {"epoch", i}, {"loss", 3.0 / i}, {"box_loss", 2.0 / i}, {"lr", 0.1}});
+      run_.log.append({{"event", "validation"},
+                       {"step", i},
+                       {"epoch", i},
+                       {"loss", 4.0 / i},
+                       {"error", std::abs(i - 3) + 2.5},
+                       {"ap", 0.1 * i},
+                       {"boxes/image", i}});
+    }
+  }
+};
+
+TEST_F(DetectionReport, EveryMetricIsDrawnAsWhatItIs) {
+  const auto charts = charts_of(read_run(run_.path));
+  std::vector<std::string> files;
+  for (const auto& chart : charts) files.push_back(chart.file);
+  EXPECT_EQ(files, (std::vector<std::string>{"curves-loss", "curves-accuracy", "curves-learning-rate", "curves-error",
+                                             "curves-boxes-image"}));
+  ASSERT_EQ(charts[0].chart.curves.size(), 3);
+  EXPECT_EQ(charts[0].chart.curves[2].title, "box_loss train");
+  ASSERT_EQ(charts[1].chart.curves.size(), 1);
+  EXPECT_EQ(charts[1].chart.curves[0].title, "AP val");
+  EXPECT_NEAR(charts[1].chart.curves[0].y.back(), 40, 1e-9);
+  EXPECT_EQ(charts[3].chart.y_label, "Error, px");
+  EXPECT_EQ(charts[3].chart.curves[0].y, (std::vector<double>{4.5, 3.5, 2.5, 3.5})) << "not in per cent";
+}
+
+TEST_F(DetectionReport, TheBestIsByTheFirstMetricAndItsDirection) {
+  EXPECT_EQ(best_validation(read_run(run_.path))->step, 3);
+  const auto text = page();
+  EXPECT_TRUE(holds(text, "Error, px 3.5 in the last validation, 2.5 in the best (step 3).")) << text;
+  EXPECT_TRUE(holds(text, "validation, best Error, px"));
+  EXPECT_TRUE(holds(text, "<td class=\"number\">40.00 %</td>"));
+  EXPECT_FALSE(holds(text, "P@1"));
+}
+
+TEST_F(DetectionReport, TheCsvHasAColumnForEveryKey) {
+  const auto csv = csv_of(read_run(run_.path));
+  EXPECT_EQ(csv.substr(0, csv.find('\n')),
+            "step,epoch,train_loss,train_error,train_ap,train_boxes/image,train_box_loss,lr,images_per_second,"
+            "gradient_norm,validation_loss,validation_error,validation_ap,validation_boxes/image");
+  EXPECT_TRUE(holds(csv, "\n4,4,0.75,,,,0.5,0.1,,,1,3.5,0.4,4\n")) << csv;
+}
+
+TEST_F(DetectionReport, KeysThatWouldBeTheSameFileGetTwo) {
+  const std::vector<Metric> metrics{{"a/b", "1", MetricKind::kNumber, true}, {"a b", "2", MetricKind::kNumber, true}};
+  run_.log.append({{"event", "resume"}, {"step", 4}, {"metrics", to_value(metrics)}});
+  run_.log.append({{"event", "validation"}, {"step", 5}, {"epoch", 5}, {"a/b", 1}, {"a b", 2}});
+  const auto charts = charts_of(read_run(run_.path));
+  ASSERT_EQ(charts.size(), 4);
+  EXPECT_EQ(charts[2].file, "curves-a-b");
+  EXPECT_EQ(charts[3].file, "curves-a-b-2");
 }
 
 TEST_F(RunReport, WithoutEpochsTheAxisIsSteps) {

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
-#include "frn/report/study_claims.h"
 #include "frn/report/study_tables.h"
 #include "frn/report/study_terminal.h"
+#include "frn/study/claims.h"
 #include "tests/core/files.h"
 #include "tests/report/run_folder.h"
-#include "tests/report/study_folder.h"
+#include "tests/study/made_up_study.h"
 
 namespace frn::report {
 namespace {
@@ -16,15 +16,15 @@ namespace {
 class StudyReport : public FolderTest {
  protected:
   static bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-  MadeUpStudy study(int64_t seeds) { return {folder_ / "a study", seeds}; }
-  static std::string page(const MadeUpStudy& study) {
+  study::MadeUpStudy study(int64_t seeds) { return {folder_ / "a study", seeds}; }
+  static std::string page(const study::MadeUpStudy& study) {
     return contents((study_report(study.folder), study.folder.path / "report.html"));
   }
-  static Verdict verdict(const MadeUpStudy& study, size_t claim) {
+  static study::Verdict verdict(const study::MadeUpStudy& study, size_t claim) {
     return judge(read_results(study.folder)).at(claim).verdict;
   }
   // Both columns of a row, with these seeds.
-  static void finish_row(const MadeUpStudy& study, const std::string& row, const std::vector<double>& shares) {
+  static void finish_row(const study::MadeUpStudy& study, const std::string& row, const std::vector<double>& shares) {
     for (size_t seed = 0; seed < shares.size(); ++seed) {
       const auto end = seed == 0 ? std::string() : fmt::format("-seed{}", seed);
       for (const char* column : {"32", "1"}) study.finish(fmt::format("{}-{}{}", row, column, end), shares[seed]);
@@ -68,7 +68,7 @@ TEST_F(StudyReport, ThePapersValuesStandBesideOurs) {
 
 TEST_F(StudyReport, OnlyThePapersScaleSubtractsThePapersValues) {
   for (const char* scale : {"smoke", "paper"}) {
-    const MadeUpStudy made(folder_ / scale, 2, scale);
+    const study::MadeUpStudy made(folder_ / scale, 2, scale);
     finish_row(made, "bn", {0.70, 0.72});
     const bool subtracts = std::string(scale) == "paper";
     auto everywhere = page(made);
@@ -83,17 +83,17 @@ TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
   const auto made = study(3);
   finish_row(made, "bn", {0.700, 0.702, 0.701});
   finish_row(made, "frn", {0.720, 0.722, 0.721});
-  EXPECT_EQ(verdict(made, 0), Verdict::kHolds);
-  EXPECT_EQ(verdict(made, 1), Verdict::kDoesNotHold) << "it was trained";
-  EXPECT_EQ(verdict(made, 2), Verdict::kHolds);
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kHolds);
+  EXPECT_EQ(verdict(made, 1), study::Verdict::kDoesNotHold) << "it was trained";
+  EXPECT_EQ(verdict(made, 2), study::Verdict::kHolds);
   finish_row(made, "frn", {0.680, 0.682, 0.681});
-  EXPECT_EQ(verdict(made, 0), Verdict::kDoesNotHold);
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kDoesNotHold);
   finish_row(made, "frn", {0.66, 0.76, 0.71});
-  EXPECT_EQ(verdict(made, 0), Verdict::kUndecided);
-  EXPECT_EQ(verdict(made, 2), Verdict::kHolds) << "every seed ended alike in both columns";
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kUndecided);
+  EXPECT_EQ(verdict(made, 2), study::Verdict::kHolds) << "every seed ended alike in both columns";
   made.finish("frn-1", 0.76);
   made.finish("frn-1-seed1", 0.66);
-  EXPECT_EQ(verdict(made, 2), Verdict::kUndecided) << "the means are the same, but no seed agrees";
+  EXPECT_EQ(verdict(made, 2), study::Verdict::kUndecided) << "the means are the same, but no seed agrees";
 }
 
 TEST_F(StudyReport, SeedsThatOneOfTwoCellsLacksDoNotMoveThemApart) {
@@ -105,11 +105,11 @@ TEST_F(StudyReport, SeedsThatOneOfTwoCellsLacksDoNotMoveThemApart) {
   auto record = made.folder.read_record();
   record.seeds = 2;
   record.asked = {"frn-32-seed1"};
-  made.folder.write(kMadeUpStudy, record);
+  made.folder.write(study::kMadeUpStudy, record);
   const auto results = read_results(made.folder);
   ASSERT_EQ(results.cells.size(), 5);
   const auto close = judge(results)[2];
-  EXPECT_EQ(close.verdict, Verdict::kUndecided);
+  EXPECT_EQ(close.verdict, study::Verdict::kUndecided);
   EXPECT_TRUE(holds(close.reason, "FRN at 32 images and at 1 image are 0 points apart")) << close.reason;
 }
 
@@ -117,12 +117,12 @@ TEST_F(StudyReport, OneSeedDecidesOnlyWhatIsHuge) {
   const auto made = study(1);
   finish_row(made, "bn", {0.70});
   finish_row(made, "frn", {0.74});
-  EXPECT_EQ(verdict(made, 0), Verdict::kUndecided);
-  EXPECT_EQ(verdict(made, 2), Verdict::kUndecided) << "one seed cannot show that two are close";
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kUndecided);
+  EXPECT_EQ(verdict(made, 2), study::Verdict::kUndecided) << "one seed cannot show that two are close";
   finish_row(made, "frn", {0.82});
-  EXPECT_EQ(verdict(made, 0), Verdict::kHolds);
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kHolds);
   finish_row(made, "bn", {0.99});
-  EXPECT_EQ(verdict(made, 0), Verdict::kDoesNotHold);
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kDoesNotHold);
 }
 
 TEST_F(StudyReport, ADivergedCellIsBelowATrainedOne) {
@@ -130,42 +130,42 @@ TEST_F(StudyReport, ADivergedCellIsBelowATrainedOne) {
   finish_row(made, "frn", {0.5});
   made.diverge("bn-1");
   made.diverge("bn-32");
-  EXPECT_EQ(verdict(made, 0), Verdict::kHolds);
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kHolds);
 }
 
 TEST_F(StudyReport, ACellThatHasNotLearnedDoesNotRefuteAClaim) {
   const auto made = study(1);
   finish_row(made, "frn", {0.10});
   finish_row(made, "bn", {0.80});
-  EXPECT_EQ(verdict(made, 0), Verdict::kUndecided);
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kUndecided);
   finish_row(made, "frn", {0.80});
   finish_row(made, "bn", {0.10});
-  EXPECT_EQ(verdict(made, 0), Verdict::kHolds) << "as the lower one it counts: BN with one image per device";
-  EXPECT_EQ(verdict(made, 1), Verdict::kUndecided) << "it neither diverged nor learned";
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kHolds) << "as the lower one it counts: BN with one image per device";
+  EXPECT_EQ(verdict(made, 1), study::Verdict::kUndecided) << "it neither diverged nor learned";
 }
 
 TEST_F(StudyReport, AfterThePapersWholeTrainingACellThatGuessesHasCollapsed) {
-  const MadeUpStudy made(folder_ / "paper", 2, "paper");
+  const study::MadeUpStudy made(folder_ / "paper", 2, "paper");
   finish_row(made, "bn", {0.0011, 0.0009});
   finish_row(made, "frn", {0.77, 0.78});
   const auto diverges = judge(read_results(made.folder)).at(1);
-  EXPECT_EQ(diverges.verdict, Verdict::kHolds);
+  EXPECT_EQ(diverges.verdict, study::Verdict::kHolds);
   EXPECT_EQ(diverges.reason, "BN at 1 image collapsed: it ended no better than guessing");
   made.diverge("bn-1-seed1");
-  EXPECT_EQ(verdict(made, 1), Verdict::kHolds) << "one seed by its loss, one by what it learned";
+  EXPECT_EQ(verdict(made, 1), study::Verdict::kHolds) << "one seed by its loss, one by what it learned";
   made.finish("bn-1", 0.0158);
-  EXPECT_EQ(verdict(made, 1), Verdict::kUndecided) << "the paper's BN has 1.58 % there: little, but learned";
+  EXPECT_EQ(verdict(made, 1), study::Verdict::kUndecided) << "the paper's BN has 1.58 % there: little, but learned";
   made.finish("bn-1-seed1", 0.0158);
-  EXPECT_EQ(verdict(made, 1), Verdict::kDoesNotHold);
+  EXPECT_EQ(verdict(made, 1), study::Verdict::kDoesNotHold);
   finish_row(made, "frn", {0.001, 0.001});
-  EXPECT_EQ(verdict(made, 0), Verdict::kDoesNotHold) << "it has had its time to learn";
+  EXPECT_EQ(verdict(made, 0), study::Verdict::kDoesNotHold) << "it has had its time to learn";
 }
 
 TEST_F(StudyReport, CellsThatWereStoppedHaveNoValueInTheTable) {
   const auto made = study(1);
   made.finish("bn-32", 0.4, "interrupted");
   const auto results = read_results(made.folder);
-  EXPECT_EQ(results.cells[0].state, CellState::kUnfinished);
+  EXPECT_EQ(results.cells[0].state, study::CellState::kUnfinished);
   EXPECT_EQ(summary_text(summarise(results, "precision_at_1", 0, 0)), "–");
   EXPECT_TRUE(holds(page(made), "unfinished (step 100)"));
 }

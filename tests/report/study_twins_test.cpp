@@ -5,7 +5,7 @@
 #include "frn/report/study_tables.h"
 #include "frn/report/study_terminal.h"
 #include "tests/core/files.h"
-#include "tests/report/study_folder.h"
+#include "tests/study/made_up_study.h"
 
 namespace frn::report {
 namespace {
@@ -15,7 +15,7 @@ constexpr size_t kFrnStays = 2;  // the claim "FRN stays."
 class StudyTwins : public FolderTest {
  protected:
   static bool holds(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-  MadeUpStudy study(int64_t seeds = 1) {
+  study::MadeUpStudy study(int64_t seeds = 1) {
     std::map<std::string, std::string> same_as{{"frn-1", "frn-32"}};
     for (int64_t seed = 1; seed < seeds; ++seed) {
       same_as[fmt::format("frn-1-seed{}", seed)] = fmt::format("frn-32-seed{}", seed);
@@ -29,7 +29,7 @@ TEST_F(StudyTwins, ACellWithoutAFolderHasTheResultsOfItsTwin) {
   made.finish("frn-32", 0.8);
   const auto results = read_results(made.folder);
   const auto* twin = results.at(1, 1).front();
-  EXPECT_EQ(twin->state, CellState::kFinished);
+  EXPECT_EQ(twin->state, study::CellState::kFinished);
   EXPECT_EQ(twin->same_as, "frn-32");
   EXPECT_EQ(twin->seconds, 0) << "times add up to what was spent";
   EXPECT_EQ(results.count_same(), 1);
@@ -42,7 +42,7 @@ TEST_F(StudyTwins, TheyAreIdenticalByConstructionAlsoWithOneSeed) {
   made.finish("frn-32", 0.8);
   const auto results = read_results(made.folder);
   const auto claims = judge(results);
-  EXPECT_EQ(claims[kFrnStays].verdict, Verdict::kHolds);
+  EXPECT_EQ(claims[kFrnStays].verdict, study::Verdict::kHolds);
   EXPECT_EQ(claims[kFrnStays].reason, "FRN at 32 images and at 1 image are identical by construction: one training");
 }
 
@@ -72,10 +72,10 @@ TEST_F(StudyTwins, ACellWithAFolderOfItsOwnIsItself) {
 
 TEST_F(StudyTwins, WhatHappenedToTheTrainingHappenedToBoth) {
   const auto made = study();
-  EXPECT_EQ(read_results(made.folder).at(1, 1).front()->state, CellState::kMissing);
+  EXPECT_EQ(read_results(made.folder).at(1, 1).front()->state, study::CellState::kMissing);
   made.fail("frn-32");
   const auto results = read_results(made.folder);
-  EXPECT_EQ(results.at(1, 1).front()->state, CellState::kFailed);
+  EXPECT_EQ(results.at(1, 1).front()->state, study::CellState::kFailed);
   const auto notes = notes_of(results);
   EXPECT_TRUE(std::none_of(notes.begin(), notes.end(), [](const auto& note) { return note.cell == "frn-1"; }))
       << "one failure is told once";
@@ -85,13 +85,13 @@ TEST_F(StudyTwins, ALaterCallForgetsNone) {
   const auto made = study();
   auto record = made.folder.read_record();
   record.same_as = {{"bn-1", "bn-32"}};
-  made.folder.write(kMadeUpStudy, record);
+  made.folder.write(study::kMadeUpStudy, record);
   EXPECT_EQ(made.folder.read_record().same_as,
             (std::map<std::string, std::string>{{"bn-1", "bn-32"}, {"frn-1", "frn-32"}}));
 }
 
 TEST_F(StudyTwins, AFolderOfAnEarlierVersionHasNone) {
-  const MadeUpStudy made(folder_ / "old", 1);
+  const study::MadeUpStudy made(folder_ / "old", 1);
   for (const char* cell : {"bn-32", "bn-1", "frn-32", "frn-1"}) made.finish(cell, 0.8);
   EXPECT_FALSE(holds(contents(made.folder.record()), "same_as"));
   study_report(made.folder);

@@ -1,46 +1,41 @@
-#include "frn/cli/study_library.h"
+#include "frn/study/library.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/core/value.h"
+#include "frn/core/whole_file.h"
+#include "frn/study/plain_texts.h"
 #include "study_texts.h"
 
-namespace frn::cli {
+namespace frn::study {
 namespace {
 
-Value parse(const StudyText& study) {
-  try {
-    return parse_toml(study.text);
-  } catch (const ValueError& error) {
-    throw Error("study", study.source + ": " + error.what());
-  }
-}
+Value parse(const Text& study) { return parse_toml_of(study.source, study.text); }
 
 std::string text_in(const Value& table, const char* key) {
   const auto* const found = table.find(key);
   return found == nullptr || found->text() == nullptr ? "" : *found->text();
 }
 
-const StudyText* built_in(const std::vector<StudyText>& all, const std::string& name) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const StudyText& study) { return study.name == name; });
+const Text* built_in(const std::vector<Text>& all, const std::string& name) {
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Text& study) { return study.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
-[[noreturn]] void unknown(const std::string& name, const std::vector<StudyText>& all) {
+[[noreturn]] void unknown(const std::string& name, const std::vector<Text>& all) {
   std::vector<std::string_view> known;
   for (const auto& study : all) known.push_back(study.name);
   throw Error("study", fmt::format("no study is named '{}'{}; known: {}; or give the path of a TOML file", name,
                                    suggestion(name, known), join(known)));
 }
 
-StudyText with_base(StudyText study, const std::vector<StudyText>& all) {
+Text with_base(Text study, const std::vector<Text>& all) {
   const auto own = parse(study);
   const auto base_name = text_in(own, "base");
   if (base_name.empty()) return study;
@@ -53,16 +48,15 @@ StudyText with_base(StudyText study, const std::vector<StudyText>& all) {
   return study;
 }
 
-StudyText from_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error("study", path.string() + ": cannot open the file");
-  return {path.stem().string(), path.string(), {std::istreambuf_iterator<char>(file), {}}};
+Text from_file(const std::filesystem::path& path) {
+  if (!std::ifstream(path)) throw Error("study", path.string() + ": cannot open the file");
+  return {path.stem().string(), path.string(), contents_of(path)};
 }
 
 }  // namespace
 
-std::vector<StudyText> built_in_studies() {
-  std::vector<StudyText> out;
+std::vector<Text> built_in_studies() {
+  std::vector<Text> out;
   for (const auto& [name, text] : kStudyTexts) {
     out.push_back({std::string(name), "studies/" + std::string(name) + ".toml", std::string(text)});
   }
@@ -70,7 +64,7 @@ std::vector<StudyText> built_in_studies() {
   return out;
 }
 
-StudyText find_study(const std::string& name_or_path) {
+Text find_study(const std::string& name_or_path) {
   const auto all = built_in_studies();
   if (const auto* const study = built_in(all, name_or_path)) return with_base(*study, all);
   if (std::filesystem::is_regular_file(name_or_path)) return with_base(from_file(name_or_path), all);
@@ -78,11 +72,11 @@ StudyText find_study(const std::string& name_or_path) {
   unknown(name_or_path, all);
 }
 
-StudyHeading study_heading(const StudyText& study) {
+Heading heading_of(const Text& study) {
   const auto table = parse(study);
   return {text_in(table, "title"), text_in(table, "place")};
 }
 
-bool is_epsilon(const StudyText& study) { return parse(study).find("epsilons") != nullptr; }
+bool is_epsilon(const Text& study) { return parse(study).find("epsilons") != nullptr; }
 
-}  // namespace frn::cli
+}  // namespace frn::study

@@ -1,17 +1,18 @@
 // A claim is judged by one sentence that says how two cells stand, and how far apart they would have to be.
-#include "frn/report/study_comparison.h"
+#include "frn/study/comparison.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numeric>
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 NamedCell cell(const char* row, const char* column, const std::vector<double>& values) {
   NamedCell out{row, column, {}};
   auto& s = out.summary;
+  s.metric = classification_metrics()[0];
   s.values = values;
   s.seeds = values.size();
   s.samples = 1000;
@@ -95,4 +96,4 @@ TEST(StudyComparison, VerdictsAreCounted) {
 }
 
 }  // namespace
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,9 +1,9 @@
-// Two cells of a study compared for a claim, with the sentence that says how they stand.
+// Two cells of a study compared for a claim, with the sentence that says which is higher and by how much.
 #pragma once
 
-#include "frn/report/study_claims.h"
+#include "frn/study/claims.h"
 
-namespace frn::report {
+namespace frn::study {
 
 // A cell as sentences name it.
 struct NamedCell {
@@ -19,19 +19,21 @@ struct NamedCell {
 struct Judgement {
   Verdict verdict = Verdict::kUndecided;
   std::string reason;      // "BN at 32 images is 54.2 points above BN at 1 image (significant above 9.3)"
-  std::string brief = {};  // "+54.2 points"; empty: the reason is short
+  std::string brief = {};  // "+54.2 points, margin of error 9.3"; empty: the reason is short
   double support = 0;      // how far it speaks for the claim (above 0) or against it, in margins of error
   bool same = false;       // one training by construction
 };
 
-// That a is above b by more than `by` points.
+// That a is above b by more than `by`, as tables show the metric: shares in points.
 Judgement judge_higher(const NamedCell& a, const NamedCell& b, double by);
-// That they are at most `within` points apart.
+// That a is better than b by more than `by`: above it, or below it in a metric that should be low.
+Judgement judge_better(const NamedCell& a, const NamedCell& b, double by);
+// That they are at most `within` apart.
 Judgement judge_close(const NamedCell& a, const NamedCell& b, double within);
-// That training breaks down: the loss is no number any more, or the network only guesses.
+// That training breaks down: the loss is no longer finite, or the network only guesses.
 Judgement judge_diverges(const NamedCell& cell);
 
 // Whether every seed of it was trained to the end.
 bool is_trained(const CellSummary& summary);
 
-}  // namespace frn::report
+}  // namespace frn::study

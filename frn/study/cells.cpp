@@ -1,12 +1,13 @@
-#include "frn/report/study_cells.h"
+#include "frn/study/cells.h"
 
 #include <fmt/format.h>
 #include <fnmatch.h>
 
 #include "frn/core/error.h"
 #include "frn/core/value.h"
+#include "frn/study/plain_texts.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 void lay_over(Settings& settings, const Settings& more) {
@@ -18,7 +19,7 @@ void lay_over(Settings& settings, const std::map<std::string, Settings>& by_name
   if (found != by_name.end()) lay_over(settings, found->second);
 }
 
-Settings settings_of(const StudyDefinition& study, const StudyScale& scale, size_t row, size_t column) {
+Settings settings_of(const Definition& study, const Scale& scale, size_t row, size_t column) {
   const auto& r = study.rows[row];
   const auto& c = study.columns[column];
   Settings out = scale.settings;
@@ -32,24 +33,23 @@ Settings settings_of(const StudyDefinition& study, const StudyScale& scale, size
 
 }  // namespace
 
-std::string cell_name(const StudyDefinition& study, size_t row, size_t column, int64_t seed) {
+std::string cell_name(const Definition& study, size_t row, size_t column, int64_t seed) {
   auto name = study.rows.at(row).name;
   if (study.columns.size() > 1) name += "-" + study.columns.at(column).name;
   return seed == 0 ? name : fmt::format("{}-seed{}", name, seed);
 }
 
-std::string cell_words(const StudyDefinition& study, size_t row, size_t column) {
+std::string cell_words(const Definition& study, size_t row, size_t column) {
   const auto& words = study.rows.at(row).words;
   return study.columns.size() > 1 ? words + " " + study.columns.at(column).words : words;
 }
 
-std::vector<StudyCell> cells_of(const StudyDefinition& study, const StudyScale& scale, int64_t seeds,
-                                const Settings& given) {
-  std::vector<StudyCell> out;
+std::vector<Cell> cells_of(const Definition& study, const Scale& scale, int64_t seeds, const Settings& given) {
+  std::vector<Cell> out;
   for (int64_t seed = 0; seed < seeds; ++seed) {
     for (size_t row = 0; row < study.rows.size(); ++row) {
       for (size_t column = 0; column < study.columns.size(); ++column) {
-        StudyCell cell{cell_name(study, row, column, seed), row, column, seed, settings_of(study, scale, row, column)};
+        Cell cell{cell_name(study, row, column, seed), row, column, seed, settings_of(study, scale, row, column)};
         lay_over(cell.settings, given);
         cell.settings["seed"] = std::to_string(scale.first_seed + seed);
         if (!cell.settings.contains("data")) {
@@ -72,12 +72,8 @@ std::string to_toml(const Settings& settings) {
 
 Settings read_settings(const std::string& text) {
   Settings out;
-  try {
-    const auto table = parse_toml(text);
-    for (const auto& [key, value] : table.as_table()) out[key] = frn::to_toml(value);
-  } catch (const ValueError& error) {
-    throw Error("study", std::string("settings of a cell: ") + error.what());
-  }
+  const auto table = parse_toml_of("settings of a cell", text);
+  for (const auto& [key, value] : table.as_table()) out[key] = frn::to_toml(value);
   return out;
 }
 
@@ -99,4 +95,4 @@ bool matches(std::string_view name, std::string_view pattern) {
   return fnmatch(std::string(pattern).c_str(), std::string(name).c_str(), 0) == 0;
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,4 +1,4 @@
-#include "frn/report/plain_texts.h"
+#include "frn/study/plain_texts.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 // The beginning of the text, for a message that is one line itself.
@@ -51,8 +51,16 @@ class Check {
 
 }  // namespace
 
+Value parse_toml_of(const std::string& source, std::string_view text, std::string_view operation) {
+  try {
+    return parse_toml(text);
+  } catch (const ValueError& error) {
+    throw Error(operation, source + ": " + error.what());
+  }
+}
+
 void check_plain_texts(const Value& value, const std::string& source) {
   Check(source).value(value, "", /*many_lines=*/false);
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,10 +1,9 @@
-#include "frn/report/study_results.h"
+#include "frn/study/results.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <map>
 
@@ -12,7 +11,7 @@
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 double number_in(const Value& object, const char* key) {
@@ -30,18 +29,16 @@ Value read_json(const std::filesystem::path& path) {
 }
 
 std::string first_line(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string line;
-  std::getline(file, line);
-  return one_line(line);
+  const auto text = contents_of(path);
+  return one_line(text.substr(0, text.find('\n')));
 }
 
-// Shares as percents; those of training with "train." before them.
-void read_shares(const Value& metrics, const char* part, const std::string& prefix, CellResult& result) {
+// Those of training with "train." before them.
+void read_values(const Value& metrics, const char* part, const std::string& prefix, CellResult& result) {
   const auto* const found = metrics.find(part);
   if (found == nullptr || found->table() == nullptr) return;
   for (const auto& [key, value] : *found->table()) {
-    if (value.number()) result.percent[prefix + key] = 100 * *value.number();
+    if (value.number()) result.values[prefix + key] = *value.number();
   }
 }
 
@@ -52,8 +49,9 @@ void read_metrics(const Value& metrics, CellResult& result) {
   result.seconds = std::isfinite(seconds) ? seconds : 0;
   const auto* const message = metrics.find("message");
   if (message != nullptr && message->text() != nullptr) result.message = one_line(*message->text());
-  read_shares(metrics, "validation", "", result);
-  read_shares(metrics, "train", "train.", result);
+  result.metrics = metrics_in(metrics);
+  read_values(metrics, "validation", "", result);
+  read_values(metrics, "train", "train.", result);
   const auto* const validation = metrics.find("validation");
   if (validation != nullptr) result.samples = number_in(*validation, "samples");
   // Runs of earlier versions took a line of their log, which may be a few batches, and do not say how many images.
@@ -74,10 +72,35 @@ CellState state_of(const Value& metrics, const CellResult& result) {
 }
 
 // The cell whose training the cell is by construction, when that was begun and the cell has no folder of its own.
-std::string training_of(const StudyFolder& folder, const StudyRecord& record, const std::string& cell) {
+std::string training_of(const Folder& folder, const Record& record, const std::string& cell) {
   const auto found = record.same_as.find(cell);
   if (found == record.same_as.end() || folder.has_cell(cell) || !folder.has_cell(found->second)) return "";
   return found->second;
+}
+
+// Whether a list names the key.
+bool has(std::span<const Metric> metrics, std::string_view key) {
+  return std::any_of(metrics.begin(), metrics.end(), [&](const Metric& metric) { return metric.key == key; });
+}
+
+// What the first cell that knows the key says of it; cells of one study have one task.
+Metric metric_of_cells(const std::vector<CellResult>& cells, std::string_view key) {
+  for (const auto& cell : cells) {
+    if (has(cell.metrics, key)) return find_metric(cell.metrics, key);
+  }
+  return find_metric(classification_metrics(), key);
+}
+
+Metric resolved(const NamedMetric& metric, const std::vector<CellResult>& cells) {
+  auto out = metric_of_cells(cells, key_in_log(metric.key));
+  if (metric.kind && *metric.kind != out.kind) {
+    out.kind = *metric.kind;
+    out.higher_is_better = out.kind != MetricKind::kLoss;
+  }
+  out.key = metric.key;
+  out.title = metric.title;
+  out.higher_is_better = metric.higher_is_better.value_or(out.higher_is_better);
+  return out;
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -106,7 +129,7 @@ std::string state_text(const CellResult& result) {
   return "";
 }
 
-CellResult read_cell(const StudyFolder& folder, const StudyCell& cell, const std::string& same_as) {
+CellResult read_cell(const Folder& folder, const Cell& cell, const std::string& same_as) {
   CellResult result;
   result.cell = cell;
   result.same_as = same_as;
@@ -127,7 +150,7 @@ CellResult read_cell(const StudyFolder& folder, const StudyCell& cell, const std
   return result;
 }
 
-std::vector<const CellResult*> StudyResults::at(size_t row, size_t column) const {
+std::vector<const CellResult*> Results::at(size_t row, size_t column) const {
   std::vector<const CellResult*> out;
   for (const auto& result : cells) {
     if (result.cell.row == row && result.cell.column == column) out.push_back(&result);
@@ -135,19 +158,23 @@ std::vector<const CellResult*> StudyResults::at(size_t row, size_t column) const
   return out;
 }
 
-size_t StudyResults::count(CellState state) const {
+Metric Results::metric(const std::string& key) const {
+  return has(metrics, key) ? find_metric(metrics, key) : resolved({key, key}, cells);
+}
+
+size_t Results::count(CellState state) const {
   return static_cast<size_t>(
       std::count_if(cells.begin(), cells.end(), [&](const CellResult& cell) { return cell.state == state; }));
 }
 
-size_t StudyResults::count_same() const {
+size_t Results::count_same() const {
   return static_cast<size_t>(
       std::count_if(cells.begin(), cells.end(), [](const CellResult& cell) { return !cell.same_as.empty(); }));
 }
 
-StudyResults read_results(const StudyFolder& folder) {
+Results read_results(const Folder& folder) {
   auto record = folder.read_record();
-  StudyResults out{at_scale(folder.read_definition(), record.scale), std::move(record), {}};
+  Results out{at_scale(folder.read_definition(), record.scale), std::move(record), {}, {}};
   const auto& scale = out.study.scale(out.record.scale);
   for (const auto& cell : cells_of(out.study, scale, out.record.seeds, out.record.given)) {
     const auto same_as = training_of(folder, out.record, cell.name);
@@ -156,12 +183,13 @@ StudyResults read_results(const StudyFolder& folder) {
     if (!counts && same_as.empty() && !folder.has_cell(cell.name)) continue;
     out.cells.push_back(read_cell(folder, cell, same_as));
   }
+  for (const auto& metric : out.study.metrics) out.metrics.push_back(resolved(metric, out.cells));
   return out;
 }
 
-bool is_papers_scale(const StudyResults& results) { return results.record.scale == "paper"; }
+bool is_papers_scale(const Results& results) { return results.record.scale == "paper"; }
 
-std::string seeds_text(const StudyResults& results) {
+std::string seeds_text(const Results& results) {
   std::map<std::pair<size_t, size_t>, int64_t> seeds;
   for (const auto& result : results.cells) ++seeds[{result.cell.row, result.cell.column}];
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -174,22 +202,22 @@ std::string seeds_text(const StudyResults& results) {
   return fmt::format("{} seed{}", most, most == 1 ? "" : "s");
 }
 
-CellSummary summarise(const StudyResults& results, const std::string& metric, size_t row, size_t column) {
-  CellSummary out;
+CellSummary summarise(const Results& results, const std::string& metric, size_t row, size_t column) {
+  CellSummary out{.metric = results.metric(metric)};
   for (const auto* result : results.at(row, column)) {
     ++out.seeds;
     out.trained_as.push_back(result->trained_as());
     out.same_as_another = !result->same_as.empty() && (out.seeds == 1 || out.same_as_another);
-    const auto value = result->percent.find(metric);
+    const auto value = result->values.find(metric);
     if (result->state == CellState::kDiverged)
       ++out.diverged;
     else if (result->state == CellState::kFailed)
       ++out.failed;
-    else if (result->state != CellState::kFinished || value == result->percent.end())
+    else if (result->state != CellState::kFinished || value == result->values.end())
       ++out.open;
     else {
-      out.values.push_back(value->second);
-      const double samples = metric.starts_with("train.") ? result->train_samples : result->samples;
+      out.values.push_back(shown_number(out.metric, value->second));
+      const double samples = is_of_training(metric) ? result->train_samples : result->samples;
       if (!(out.samples <= samples)) out.samples = samples;
     }
   }
@@ -202,11 +230,26 @@ CellSummary summarise(const StudyResults& results, const std::string& metric, si
   return out;
 }
 
+std::string number_text(const Metric& metric, double number) {
+  return metric.kind == MetricKind::kShare ? fmt::format("{:.2f}", number) : shown(metric, number);
+}
+
+std::string signed_text(const Metric& metric, double number) {
+  switch (metric.kind) {
+    case MetricKind::kShare:
+      return fmt::format("{:+.2f}", number);
+    case MetricKind::kLoss:
+      return fmt::format("{:+.4f}", number);
+    default:
+      return fmt::format("{:+.4g}", number);
+  }
+}
+
 std::string summary_text(const CellSummary& summary) {
   std::string value;
   if (!summary.values.empty()) {
-    value = fmt::format("{:.2f}", summary.mean);
-    if (summary.values.size() > 1) value += fmt::format(" ± {:.2f}", summary.deviation);
+    value = number_text(summary.metric, summary.mean);
+    if (summary.values.size() > 1) value += " ± " + number_text(summary.metric, summary.deviation);
   }
   std::string rest;
   const auto add = [&](size_t count, const char* word) {
@@ -221,4 +264,4 @@ std::string summary_text(const CellSummary& summary) {
   return rest.empty() ? value : value + " (" + rest + ")";
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

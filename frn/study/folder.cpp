@@ -1,14 +1,15 @@
-#include "frn/report/study_folder.h"
+#include "frn/study/folder.h"
 
 #include <algorithm>
 
 #include "frn/core/error.h"
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
-#include "frn/report/plain_texts.h"
+#include "frn/study/plain_texts.h"
 
-namespace frn::report {
-void StudyFolder::write(const std::string& text, const StudyRecord& now) const {
+namespace frn::study {
+
+void Folder::write(const std::string& text, const Record& now) const {
   auto study = now;
   if (holds_study()) {
     auto before = read_record();
@@ -30,14 +31,29 @@ void StudyFolder::write(const std::string& text, const StudyRecord& now) const {
   write_whole_file(record(), to_json(out, 2) + "\n", "study");
 }
 
-StudyRecord StudyFolder::read_record() const {
+void Folder::check_same_settings(const Cell& cell, const std::function<bool(const std::string&)>& may_change) const {
+  const auto path = this->cell(cell.name) / "cell.toml";
+  if (!std::filesystem::exists(path)) return;
+  const auto before = read_settings(contents_of(path));
+  for (const auto* one : {&before, &cell.settings}) {
+    const auto& other = one == &before ? cell.settings : before;
+    for (const auto& [key, value] : *one) {
+      const auto found = other.find(key);
+      if ((found != other.end() && found->second == value) || may_change(key)) continue;
+      throw Error("study", this->cell(cell.name).string() + " was begun with another " + key +
+                               "; give another --out, or delete that folder");
+    }
+  }
+}
+
+Record Folder::read_record() const {
   if (!holds_study()) {
     throw Error("study", path.string() + " holds no study: there is no study.json; frn study --out makes one");
   }
   try {
     const auto in = parse_json(contents_of(record()));
     check_plain_texts(in, record().string());
-    StudyRecord out;
+    Record out;
     out.study = in.at("study").as_text();
     out.scale = in.at("scale").as_text();
     out.seeds = in.at("seeds").as_whole();
@@ -59,8 +75,8 @@ StudyRecord StudyFolder::read_record() const {
   }
 }
 
-StudyDefinition StudyFolder::read_definition() const {
+Definition Folder::read_definition() const {
   return parse_study(contents_of(definition()), read_record().study, definition().string());
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "frn/report/study_folder.h"
+#include "frn/study/folder.h"
 #include "tests/core/files.h"
 
-namespace frn::report {
+namespace frn::study {
 
 inline constexpr const char* kMadeUpStudy = R"(
 title = "A made-up study"
@@ -99,7 +99,7 @@ struct MadeUpStudy {
   }
   void fail(const std::string& cell) const { put(cell, "failure.txt", "[train] no <such> file\n"); }
 
-  StudyFolder folder;
+  Folder folder;
 };
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,9 +1,9 @@
 // A study as it is at one of its scales.
 #include <algorithm>
 
-#include "frn/report/study_definition.h"
+#include "frn/study/definition.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -12,7 +12,7 @@ bool holds(const Texts& texts, const std::string& text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
-void keep_values(StudyDefinition& study, const std::vector<size_t>& kept) {
+void keep_values(Definition& study, const std::vector<size_t>& kept) {
   for (auto& [metric, rows] : study.published) {
     for (auto& [row, values] : rows) {
       std::vector<PublishedValue> left;
@@ -23,23 +23,23 @@ void keep_values(StudyDefinition& study, const std::vector<size_t>& kept) {
 }
 
 // What is left of a claim; false: nothing that could be compared.
-bool keep_cells(StudyClaim& claim, const Texts& columns) {
+bool keep_cells(Claim& claim, const Texts& columns) {
   const bool had_columns = !claim.columns.empty();
   std::erase_if(claim.columns, [&](const auto& column) { return !holds(columns, column); });
   if (had_columns && claim.columns.empty()) return false;
-  const bool compares = !claim.higher.empty();
-  for (auto* cells : {&claim.higher, &claim.lower, &claim.close, &claim.diverges}) {
+  const bool compares = !claim.higher.empty() || !claim.better.empty();
+  for (auto* cells : {&claim.higher, &claim.lower, &claim.better, &claim.worse, &claim.close, &claim.diverges}) {
     std::erase_if(*cells, [&](const auto& cell) {
       const auto column = split_cell_name(cell).column;
       return !column.empty() && !holds(columns, column);
     });
   }
-  if (compares) return !claim.higher.empty() && !claim.lower.empty();
+  if (compares) return !(claim.higher.empty() && claim.better.empty()) && !(claim.lower.empty() && claim.worse.empty());
   return !claim.close.empty() || !claim.diverges.empty();
 }
 
-void keep_columns(StudyDefinition& study, const Texts& names) {
-  std::vector<StudyLine> columns;
+void keep_columns(Definition& study, const Texts& names) {
+  std::vector<Line> columns;
   std::vector<size_t> kept;
   for (size_t c = 0; c < study.columns.size(); ++c) {
     if (!holds(names, study.columns[c].name)) continue;
@@ -56,8 +56,8 @@ void keep_columns(StudyDefinition& study, const Texts& names) {
 
 }  // namespace
 
-StudyDefinition at_scale(StudyDefinition study, const std::string& name) {
-  const StudyScale scale = study.scale(name);
+Definition at_scale(Definition study, const std::string& name) {
+  const Scale scale = study.scale(name);
   if (!scale.only_columns.empty()) keep_columns(study, scale.only_columns);
   for (auto& column : study.columns) {
     if (const auto other = scale.titles.find(column.name); other != scale.titles.end()) {
@@ -68,4 +68,4 @@ StudyDefinition at_scale(StudyDefinition study, const std::string& name) {
   return study;
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

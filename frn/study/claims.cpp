@@ -1,12 +1,12 @@
-#include "frn/report/study_claims.h"
+#include "frn/study/claims.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "frn/report/study_comparison.h"
+#include "frn/study/comparison.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 // "2 of 3 comparisons hold, 1 is undecided".
@@ -30,11 +30,12 @@ std::string counts_of(const std::vector<Judgement>& parts) {
 
 class Judge {
  public:
-  Judge(const StudyResults& results, const StudyClaim& claim) : results_(results), claim_(claim) {}
+  Judge(const Results& results, const Claim& claim) : results_(results), claim_(claim) {}
 
   JudgedClaim run() const {
     std::vector<Judgement> parts;
-    if (!claim_.higher.empty()) compare_all(parts);
+    compare_all(parts, claim_.higher, claim_.lower, judge_higher);
+    compare_all(parts, claim_.better, claim_.worse, judge_better);
     compare_close(parts);
     for (const auto& cell : cells(claim_.diverges)) parts.push_back(judge_diverges(named(cell)));
     return together(parts);
@@ -46,7 +47,7 @@ class Judge {
     bool given;  // the column was named
   };
 
-  static size_t index_of(const std::vector<StudyLine>& lines, const std::string& name) {
+  static size_t index_of(const std::vector<Line>& lines, const std::string& name) {
     const auto found = std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.name == name; });
     return static_cast<size_t>(found - lines.begin());
   }
@@ -76,23 +77,27 @@ class Judge {
   NamedCell named(const Place& place) const {
     const auto& study = results_.study;
     constexpr double kNearChance = 1.5;
-    const double chance = kNearChance * study.scale(results_.record.scale).chance;
-    const auto p1 = summarise(results_, "precision_at_1", place.row, place.column);
+    const auto first = summarise(results_, study.metrics.front().key, place.row, place.column);
+    const double chance =
+        first.metric.kind == MetricKind::kShare ? kNearChance * study.scale(results_.record.scale).chance : 0;
     const bool is_whole_training = is_papers_scale(results_);
     NamedCell out{study.rows[place.row].words, study.columns.size() > 1 ? study.columns[place.column].words : "",
                   summarise(results_, claim_.metric, place.row, place.column)};
-    out.idle = !is_whole_training && chance > 0 && is_trained(p1) && p1.mean <= chance;
-    out.collapsed = is_whole_training && chance > 0 && p1.seeds > 0 && p1.failed == 0 && p1.open == 0 &&
-                    std::all_of(p1.values.begin(), p1.values.end(), [&](double value) { return value <= chance; });
+    out.idle = !is_whole_training && chance > 0 && is_trained(first) && first.mean <= chance;
+    out.collapsed =
+        is_whole_training && chance > 0 && first.seeds > 0 && first.failed == 0 && first.open == 0 &&
+        std::all_of(first.values.begin(), first.values.end(), [&](double value) { return value <= chance; });
     return out;
   }
 
-  void compare_all(std::vector<Judgement>& parts) const {
-    const auto lower = cells(claim_.lower);
-    for (const auto& a : cells(claim_.higher)) {
-      for (const auto& b : lower) {
+  void compare_all(std::vector<Judgement>& parts, const std::vector<std::string>& ones,
+                   const std::vector<std::string>& others,
+                   Judgement (*compare)(const NamedCell&, const NamedCell&, double)) const {
+    const auto right = cells(others);
+    for (const auto& a : cells(ones)) {
+      for (const auto& b : right) {
         if (a.column != b.column && !(a.given && b.given)) continue;
-        parts.push_back(judge_higher(named(a), named(b), claim_.by));
+        parts.push_back(compare(named(a), named(b), claim_.by));
       }
     }
   }
@@ -133,8 +138,8 @@ class Judge {
     return out;
   }
 
-  const StudyResults& results_;
-  const StudyClaim& claim_;
+  const Results& results_;
+  const Claim& claim_;
 };
 
 }  // namespace
@@ -166,10 +171,10 @@ std::string verdict_count(const std::vector<JudgedClaim>& claims) {
   return out;
 }
 
-std::vector<JudgedClaim> judge(const StudyResults& results) {
+std::vector<JudgedClaim> judge(const Results& results) {
   std::vector<JudgedClaim> out;
   for (const auto& claim : results.study.claims) out.push_back(Judge(results, claim).run());
   return out;
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,14 +1,14 @@
 // A study's file is read as it stands, and what is wrong in it is named.
-#include "frn/report/study_definition.h"
+#include "frn/study/definition.h"
 
-#include "frn/report/study_cells.h"
+#include "frn/study/cells.h"
 #include "tests/core/files.h"
-#include "tests/report/study_folder.h"
+#include "tests/study/made_up_study.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
-StudyDefinition made_up() { return parse_study(kMadeUpStudy, "made-up", "made-up.toml"); }
+Definition made_up() { return parse_study(kMadeUpStudy, "made-up", "made-up.toml"); }
 
 std::string error_with(const std::string& from, const std::string& to) {
   std::string text = kMadeUpStudy;
@@ -55,7 +55,7 @@ TEST(StudyDefinition, AScaleWithoutDataAsksForThem) {
 
 TEST(StudyDefinition, PublishedValuesAreByRowAndColumn) {
   const auto study = made_up();
-  EXPECT_EQ(study.published_at("precision_at_1", 1, 1)->percent, 77.36);
+  EXPECT_EQ(study.published_at("precision_at_1", 1, 1)->number, 77.36);
   EXPECT_TRUE(study.published_at("precision_at_1", 0, 1)->diverged);
   EXPECT_EQ(study.published_at("recall_at_5", 0, 0), nullptr);
 }
@@ -73,7 +73,7 @@ TEST(StudyDefinition, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_TRUE(holds(error_with("diverges = [\"bn@1\"]", "within = 3"), "a claim has higher and lower"));
 }
 
-StudyDefinition with_smoke(const std::string& keys) {
+Definition with_smoke(const std::string& keys) {
   std::string text = kMadeUpStudy;
   const std::string table = "[scale.smoke]\n";
   text.insert(text.find(table) + table.size(), keys);
@@ -98,7 +98,7 @@ TEST(StudyDefinition, AScaleMayLeaveOutColumnsAndWithThemWhatIsClaimedOfThem) {
   const auto study = at_scale(full, "smoke");
   ASSERT_EQ(study.columns.size(), 1);
   EXPECT_EQ(study.columns[0].name, "32");
-  EXPECT_EQ(study.published_at("precision_at_1", 1, 0)->percent, 77.21);
+  EXPECT_EQ(study.published_at("precision_at_1", 1, 0)->number, 77.21);
   ASSERT_EQ(study.claims.size(), 2) << "that BN diverges at 1 cannot be seen";
   EXPECT_EQ(study.claims[1].text, "FRN stays.");
   EXPECT_EQ(at_scale(full, "paper").columns.size(), 2);
@@ -124,4 +124,4 @@ TEST(StudyDefinition, PatternsAreThoseOfAShell) {
 }
 
 }  // namespace
-}  // namespace frn::report
+}  // namespace frn::study

@@ -3,27 +3,31 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <set>
+#include <utility>
 
-#include "frn/report/run.h"
-#include "frn/report/study_cells.h"
+#include "frn/study/cells.h"
 
-namespace frn::report {
+namespace frn::study {
+
+// Names and values, in order.
+using Properties = std::vector<std::pair<std::string, std::string>>;
 
 // How a study was started, and by what.
-struct StudyRecord {
+struct Record {
   std::string study;
   std::string scale;
   int64_t seeds = 1;              // the most that a cell was asked for
   std::set<std::string> asked{};  // names of all cells that were asked for, by this call or an earlier one
   Settings given;                 // settings from the command line, for every cell
   Properties provenance;          // commit, version, machine
-  // Cells that are the same training as another by construction, with the one that was trained. What makes them the
-  // same is decided by who trains; folders of earlier versions have none.
+  // Cells that are the same training as another by construction, with the one that was trained (twins.h). Folders of
+  // earlier versions have none.
   std::map<std::string, std::string> same_as{};
 };
 
-struct StudyFolder {
+struct Folder {
   std::filesystem::path path;
 
   std::filesystem::path definition() const { return path / "study.toml"; }
@@ -37,10 +41,12 @@ struct StudyFolder {
   // Whether the cell was begun.
   bool has_cell(const std::string& name) const { return std::filesystem::exists(cell(name)); }
   // Makes the folder; what an earlier call asked for is kept. Throws frn::Error when that cannot be done.
-  void write(const std::string& definition, const StudyRecord& record) const;
+  void write(const std::string& definition, const Record& record) const;
+  // Throws frn::Error when the cell was begun with another value of a setting that `may_change` does not allow.
+  void check_same_settings(const Cell& cell, const std::function<bool(const std::string&)>& may_change) const;
   // Throw frn::Error when there is no study, or it cannot be read.
-  StudyRecord read_record() const;
-  StudyDefinition read_definition() const;
+  Record read_record() const;
+  Definition read_definition() const;
 };
 
-}  // namespace frn::report
+}  // namespace frn::study

@@ -1,4 +1,4 @@
-#include "frn/report/study_definition.h"
+#include "frn/study/definition.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/core/value.h"
-#include "frn/report/plain_texts.h"
+#include "frn/study/plain_texts.h"
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -127,10 +127,10 @@ bool is_name(const std::string& text) {
 }
 
 // `words` is the key of what sentences call the line.
-std::vector<StudyLine> read_lines(Reader& from, const char* key, const char* words) {
-  std::vector<StudyLine> out;
+std::vector<Line> read_lines(Reader& from, const char* key, const char* words) {
+  std::vector<Line> out;
   from.each(key, [&](Reader& line) {
-    StudyLine read{line.text("name", true), line.text("title"), line.text(words), {}};
+    Line read{line.text("name", true), line.text("title"), line.text(words), {}};
     if (!is_name(read.name)) line.fail("name must be letters, digits, '-', '_' or '.', for it names a folder");
     if (read.title.empty()) read.title = read.name;
     read.settings = line.rest();
@@ -142,8 +142,7 @@ std::vector<StudyLine> read_lines(Reader& from, const char* key, const char* wor
   return out;
 }
 
-void must_be_known(const Reader& where, const std::string& name, const std::vector<StudyLine>& lines,
-                   const char* what) {
+void must_be_known(const Reader& where, const std::string& name, const std::vector<Line>& lines, const char* what) {
   std::vector<std::string_view> known;
   known.reserve(lines.size());
   for (const auto& line : lines) known.push_back(line.name);
@@ -151,7 +150,7 @@ void must_be_known(const Reader& where, const std::string& name, const std::vect
   where.fail(fmt::format("no {} is named '{}'{}; known: {}", what, name, suggestion(name, known), join(known)));
 }
 
-void check_cells(const Reader& where, const StudyDefinition& study, const Texts& cells) {
+void check_cells(const Reader& where, const Definition& study, const Texts& cells) {
   for (const auto& cell : cells) {
     const auto [row, column] = split_cell_name(cell);
     must_be_known(where, row, study.rows, "row");
@@ -159,7 +158,35 @@ void check_cells(const Reader& where, const StudyDefinition& study, const Texts&
   }
 }
 
-void check_metric(const Reader& where, const StudyDefinition& study, const std::string& metric) {
+std::optional<MetricKind> read_kind(Reader& from) {
+  const auto text = from.text("kind");
+  if (text.empty()) return std::nullopt;
+  if (text == "share") return MetricKind::kShare;
+  if (text == "loss") return MetricKind::kLoss;
+  if (text == "count") return MetricKind::kCount;
+  if (text == "number") return MetricKind::kNumber;
+  from.fail("kind must be share, loss, count or number but is '" + text + "'");
+}
+
+std::optional<bool> read_direction(Reader& from) {
+  const auto text = from.text("better");
+  if (text.empty()) return std::nullopt;
+  if (text != "higher" && text != "lower") from.fail("better must be higher or lower but is '" + text + "'");
+  return text == "higher";
+}
+
+std::vector<NamedMetric> read_metrics(Reader& from) {
+  std::vector<NamedMetric> out;
+  from.each("metric", [&](Reader& metric) {
+    out.push_back({metric.text("key", true), metric.text("title", true), read_kind(metric), read_direction(metric)});
+    metric.done();
+  });
+  if (!out.empty()) return out;
+  for (const auto& metric : classification_metrics()) out.push_back({metric.key, metric.title});
+  return out;
+}
+
+void check_metric(const Reader& where, const Definition& study, const std::string& metric) {
   for (const auto& known : study.metrics) {
     if (known.key == metric) return;
   }
@@ -184,7 +211,7 @@ std::vector<PublishedValue> read_values(const Reader& from, const std::string& r
   return out;
 }
 
-void read_published(Reader& from, StudyDefinition& study) {
+void read_published(Reader& from, Definition& study) {
   from.named("published", [&](const std::string& metric, Reader& values) {
     check_metric(values, study, metric);
     for (const auto& [row, list] : values.entries()) {
@@ -194,9 +221,9 @@ void read_published(Reader& from, StudyDefinition& study) {
   });
 }
 
-void read_scales(Reader& from, StudyDefinition& study) {
+void read_scales(Reader& from, Definition& study) {
   from.named("scale", [&](const std::string& name, Reader& table) {
-    StudyScale scale;
+    Scale scale;
     scale.name = name;
     scale.about = table.text("about");
     scale.needs_data = table.text("needs_data");
@@ -225,15 +252,17 @@ void read_scales(Reader& from, StudyDefinition& study) {
   });
 }
 
-void read_claims(Reader& from, StudyDefinition& study) {
+void read_claims(Reader& from, Definition& study) {
   from.each("claim", [&](Reader& table) {
-    StudyClaim claim;
+    Claim claim;
     claim.text = table.text("text", true);
     claim.place = table.text("place");
     claim.metric = table.text("metric");
     claim.columns = table.texts("columns");
     claim.higher = table.texts("higher");
     claim.lower = table.texts("lower");
+    claim.better = table.texts("better");
+    claim.worse = table.texts("worse");
     claim.close = table.texts("close");
     claim.diverges = table.texts("diverges");
     claim.by = table.number("by");
@@ -241,22 +270,26 @@ void read_claims(Reader& from, StudyDefinition& study) {
     table.done();
     if (claim.metric.empty()) claim.metric = study.metrics.front().key;
     check_metric(table, study, claim.metric);
-    for (const auto* cells : {&claim.higher, &claim.lower, &claim.close, &claim.diverges}) {
+    for (const auto* cells :
+         {&claim.higher, &claim.lower, &claim.better, &claim.worse, &claim.close, &claim.diverges}) {
       check_cells(table, study, *cells);
     }
     for (const auto& column : claim.columns) must_be_known(table, column, study.columns, "column");
-    const int given = (claim.higher.empty() ? 0 : 1) + (claim.close.empty() ? 0 : 1) + (claim.diverges.empty() ? 0 : 1);
-    if (given != 1 || claim.higher.empty() != claim.lower.empty()) {
-      table.fail("a claim has higher and lower, or close and within, or diverges");
+    int given = 0;
+    for (const auto* cells : {&claim.higher, &claim.better, &claim.close, &claim.diverges}) {
+      given += cells->empty() ? 0 : 1;
+    }
+    if (given != 1 || claim.higher.empty() != claim.lower.empty() || claim.better.empty() != claim.worse.empty()) {
+      table.fail("a claim has higher and lower, or better and worse, or close and within, or diverges");
     }
     study.claims.push_back(std::move(claim));
   });
 }
 
-void read_figures(Reader& from, StudyDefinition& study) {
+void read_figures(Reader& from, Definition& study) {
   from.each("figure", [&](Reader& table) {
-    StudyFigure figure{table.text("file", true), table.text("kind", true), table.text("metric"), table.text("caption"),
-                       table.text("x_label"),    table.texts("rows"),      table.texts("inset")};
+    Figure figure{table.text("file", true), table.text("kind", true), table.text("metric"), table.text("caption"),
+                  table.text("x_label"),    table.texts("rows"),      table.texts("inset")};
     table.done();
     if (!is_name(figure.file)) table.fail("file must be letters, digits, '-', '_' or '.'");
     if (figure.kind != "columns" && figure.kind != "curves") {
@@ -270,7 +303,7 @@ void read_figures(Reader& from, StudyDefinition& study) {
   });
 }
 
-void add_words(StudyDefinition& study) {
+void add_words(Definition& study) {
   for (auto& row : study.rows) {
     if (row.words.empty()) row.words = row.title;
   }
@@ -279,20 +312,16 @@ void add_words(StudyDefinition& study) {
   }
 }
 
-StudyDefinition read_study(const Value& table, const std::string& name, const std::string& source) {
+Definition read_study(const Value& table, const std::string& name, const std::string& source) {
   Reader reader(table, source);
-  StudyDefinition study;
+  Definition study;
   study.name = name;
   study.title = reader.text("title", true);
   study.place = reader.text("place");
   study.about = reader.text("about");
   study.column_title = reader.text("column_title");
   study.reference = reader.text("reference");
-  reader.each("metric", [&](Reader& metric) {
-    study.metrics.push_back({metric.text("key", true), metric.text("title", true)});
-    metric.done();
-  });
-  if (study.metrics.empty()) study.metrics = {{"precision_at_1", "P@1"}, {"recall_at_5", "R@5"}};
+  study.metrics = read_metrics(reader);
   study.rows = read_lines(reader, "row", "short");
   study.columns = read_lines(reader, "column", "phrase");
   if (study.rows.empty()) reader.fail("a study needs at least one [[row]]");
@@ -310,20 +339,26 @@ StudyDefinition read_study(const Value& table, const std::string& name, const st
 
 }  // namespace
 
+constexpr std::string_view kOfTraining = "train.";
+
+bool is_of_training(std::string_view key) { return key.starts_with(kOfTraining); }
+
+std::string_view key_in_log(std::string_view key) { return is_of_training(key) ? key.substr(kOfTraining.size()) : key; }
+
 CellName split_cell_name(std::string_view text) {
   const auto at = text.find('@');
   if (at == std::string_view::npos) return {std::string(text), ""};
   return {std::string(text.substr(0, at)), std::string(text.substr(at + 1))};
 }
 
-const PublishedValue* StudyDefinition::published_at(const std::string& metric, size_t row, size_t column) const {
+const PublishedValue* Definition::published_at(const std::string& metric, size_t row, size_t column) const {
   const auto values = published.find(metric);
   if (values == published.end()) return nullptr;
   const auto list = values->second.find(rows.at(row).name);
   return list == values->second.end() ? nullptr : &list->second.at(column);
 }
 
-const StudyScale& StudyDefinition::scale(const std::string& wanted) const {
+const Scale& Definition::scale(const std::string& wanted) const {
   std::vector<std::string_view> known;
   for (const auto& scale : scales) {
     if (scale.name == wanted) return scale;
@@ -333,15 +368,10 @@ const StudyScale& StudyDefinition::scale(const std::string& wanted) const {
               fmt::format("{} has no scale '{}'{}; known: {}", name, wanted, suggestion(wanted, known), join(known)));
 }
 
-StudyDefinition parse_study(const std::string& text, const std::string& name, const std::string& source) {
-  Value table;
-  try {
-    table = parse_toml(text);
-  } catch (const ValueError& error) {
-    throw Error("study", source + ": " + error.what());
-  }
+Definition parse_study(const std::string& text, const std::string& name, const std::string& source) {
+  const auto table = parse_toml_of(source, text);
   check_plain_texts(table, source);
   return read_study(table, name, source);
 }
 
-}  // namespace frn::report
+}  // namespace frn::study

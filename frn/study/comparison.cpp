@@ -1,4 +1,4 @@
-#include "frn/report/study_comparison.h"
+#include "frn/study/comparison.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,13 @@
 #include <cmath>
 #include <numeric>
 
-namespace frn::report {
+namespace frn::study {
 namespace {
 
-constexpr double kHuge = 5;        // points, with one seed
+constexpr double kHuge = 5;        // points of a share, with one seed
 constexpr double kHugeErrors = 5;  // standard errors of the validation's sampling, with one seed
+
+enum class Order { kAbove, kBelow };
 
 // Two-sided 95 % of Student's t for 1, 2, ... degrees of freedom; beyond, the normal distribution's within 2 %.
 double student_t(double freedom) {
@@ -29,7 +31,9 @@ double sampling_variance(const CellSummary& summary) {
   return 1e4 * share * (1 - share) / samples;
 }
 
+// How far a loss or a count varies by itself, one seed does not tell: no difference is large enough.
 double margin_of_one_seed(const CellSummary& a, const CellSummary& b) {
+  if (a.metric.kind != MetricKind::kShare) return INFINITY;
   return std::max(kHuge, kHugeErrors * std::sqrt(sampling_variance(a) + sampling_variance(b)));
 }
 
@@ -69,19 +73,26 @@ bool is_same_training(const NamedCell& a, const NamedCell& b) {
   return a.summary.trained_as == b.summary.trained_as && (a.summary.same_as_another || b.summary.same_as_another);
 }
 
-// "54.2"; small ones with another digit, "0.03".
-std::string number(double points) {
-  auto text = fmt::format("{:.{}f}", std::abs(points), std::abs(points) < 0.995 ? 2 : 1);
+// "54.2"; small ones with another digit, "0.03". Of other metrics than shares, four digits.
+std::string number(const Metric& metric, double difference) {
+  const double size = std::abs(difference);
+  if (metric.kind != MetricKind::kShare) return fmt::format("{:.4g}", size);
+  auto text = fmt::format("{:.{}f}", size, size < 0.995 ? 2 : 1);
   if (text.find('.') == std::string::npos) return text;
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
   return text;
 }
 
+// "54.2 points", "0.0312"
+std::string amount(const Metric& metric, double difference) {
+  return number(metric, difference) + (metric.kind == MetricKind::kShare ? " points" : "");
+}
+
 // In the same column its phrase comes once: "FRN is 0.8 points above BN at 2 images".
-std::string how_they_stand(const NamedCell& a, const NamedCell& b, double points) {
-  return fmt::format("{} is {} points {} {}", a.column == b.column ? a.row : a.name(), number(points),
-                     points < 0 ? "below" : "above", b.name());
+std::string relation_of(const NamedCell& a, const NamedCell& b, double difference) {
+  return fmt::format("{} is {} {} {}", a.column == b.column ? a.row : a.name(), amount(a.summary.metric, difference),
+                     difference < 0 ? "below" : "above", b.name());
 }
 
 std::string both(const NamedCell& a, const NamedCell& b) {
@@ -105,15 +116,50 @@ Judgement idle(const NamedCell& cell) {
   return {Verdict::kUndecided, cell.name() + " is no better than guessing after so few steps"};
 }
 
-std::string grounds_of_higher(Verdict verdict, double by, double margin) {
+std::string grounds_of_order(const Metric& metric, Verdict verdict, double by, double margin) {
+  if (std::isinf(margin)) return ", but a single seed does not show whether that is significant";
   if (by == 0) {
     return fmt::format("{} (significant above {})", verdict == Verdict::kUndecided ? ", which is within the noise" : "",
-                       number(margin));
+                       number(metric, margin));
   }
   const char* words = verdict == Verdict::kHolds         ? "more than the claimed"
                       : verdict == Verdict::kDoesNotHold ? "not more than the claimed"
                                                          : "too close to call against the claimed";
-  return fmt::format(", {} {:g} (margin of error {})", words, by, number(margin));
+  return fmt::format(", {} {:g} (margin of error {})", words, by, number(metric, margin));
+}
+
+// ", margin of error 2.3"
+std::string margin_text(const Metric& metric, double margin) {
+  return std::isinf(margin) ? ", one seed" : fmt::format(", margin of error {}", number(metric, margin));
+}
+
+// That a is above or below b by more than `by`. A cell that diverged is the worse of the two, and the one that is
+// claimed to be better must have learned something.
+Judgement judge_order(const NamedCell& a, const NamedCell& b, Order order, double by) {
+  const auto& metric = a.summary.metric;
+  const bool a_should_be_better = (order == Order::kAbove) == metric.higher_is_better;
+  const auto& better = a_should_be_better ? a : b;
+  const auto& worse = a_should_be_better ? b : a;
+  if (all_diverged(better.summary) && is_trained(worse.summary)) {
+    return {Verdict::kDoesNotHold, better.name() + " diverged", "", -INFINITY};
+  }
+  if (is_trained(better.summary) && all_diverged(worse.summary)) {
+    return {Verdict::kHolds, worse.name() + " diverged", "", INFINITY};
+  }
+  for (const auto* cell : {&a, &b}) {
+    if (!is_trained(cell->summary)) return lacking(*cell);
+  }
+  if (is_same_training(a, b)) return same_training(a, b, Verdict::kDoesNotHold);
+  if (better.idle) return idle(better);
+  const auto difference = difference_of(a.summary, b.summary);
+  const double beyond = (order == Order::kAbove ? difference.size : -difference.size) - by;
+  Judgement out;
+  if (std::abs(beyond) > difference.margin) out.verdict = beyond > 0 ? Verdict::kHolds : Verdict::kDoesNotHold;
+  out.reason = relation_of(a, b, difference.size) + grounds_of_order(metric, out.verdict, by, difference.margin);
+  out.brief =
+      (difference.size < 0 ? "-" : "+") + amount(metric, difference.size) + margin_text(metric, difference.margin);
+  out.support = beyond / std::max(difference.margin, 1e-9);
+  return out;
 }
 
 }  // namespace
@@ -126,26 +172,11 @@ Difference difference_of(const CellSummary& a, const CellSummary& b) {
 }
 
 Judgement judge_higher(const NamedCell& a, const NamedCell& b, double by) {
-  if (all_diverged(a.summary) && is_trained(b.summary)) {
-    return {Verdict::kDoesNotHold, a.name() + " diverged", "", -INFINITY};
-  }
-  if (is_trained(a.summary) && all_diverged(b.summary)) {
-    return {Verdict::kHolds, b.name() + " diverged", "", INFINITY};
-  }
-  for (const auto* cell : {&a, &b}) {
-    if (!is_trained(cell->summary)) return lacking(*cell);
-  }
-  if (is_same_training(a, b)) return same_training(a, b, Verdict::kDoesNotHold);
-  if (a.idle) return idle(a);
-  const auto difference = difference_of(a.summary, b.summary);
-  const double beyond = difference.points - by;
-  Judgement out;
-  if (std::abs(beyond) > difference.margin) out.verdict = beyond > 0 ? Verdict::kHolds : Verdict::kDoesNotHold;
-  out.reason = how_they_stand(a, b, difference.points) + grounds_of_higher(out.verdict, by, difference.margin);
-  out.brief = fmt::format("{}{} points, margin of error {}", difference.points < 0 ? "-" : "+",
-                          number(difference.points), number(difference.margin));
-  out.support = beyond / std::max(difference.margin, 1e-9);
-  return out;
+  return judge_order(a, b, Order::kAbove, by);
+}
+
+Judgement judge_better(const NamedCell& a, const NamedCell& b, double by) {
+  return judge_order(a, b, a.summary.metric.higher_is_better ? Order::kAbove : Order::kBelow, by);
 }
 
 Judgement judge_close(const NamedCell& a, const NamedCell& b, double within) {
@@ -162,16 +193,20 @@ Judgement judge_close(const NamedCell& a, const NamedCell& b, double within) {
   const auto left = with_seeds(a.summary, seeds);
   const auto right = with_seeds(b.summary, seeds);
   const auto difference = seeds > 1 ? paired_difference(left, right) : difference_of(left, right);
-  const double apart = std::abs(difference.points);
+  const double apart = std::abs(difference.size);
+  const auto& metric = a.summary.metric;
   Judgement out;
   if (apart - difference.margin > within) out.verdict = Verdict::kDoesNotHold;
   if (apart + difference.margin <= within) out.verdict = Verdict::kHolds;
   const char* words = out.verdict == Verdict::kHolds         ? "within the claimed"
                       : out.verdict == Verdict::kDoesNotHold ? "more than the claimed"
                                                              : "which does not show whether it is within the claimed";
-  out.reason = fmt::format("{} are {} points apart, {} {:g} (margin of error {})", both(a, b), number(apart), words,
-                           within, number(difference.margin));
-  out.brief = fmt::format("{} points apart, margin of error {}", number(apart), number(difference.margin));
+  const auto grounds =
+      std::isinf(difference.margin)
+          ? std::string("but a single seed does not show whether they are close")
+          : fmt::format("{} {:g} (margin of error {})", words, within, number(metric, difference.margin));
+  out.reason = fmt::format("{} are {} apart, {}", both(a, b), amount(metric, apart), grounds);
+  out.brief = amount(metric, apart) + " apart" + margin_text(metric, difference.margin);
   out.support = (within - apart) / std::max(difference.margin, 1e-9);
   return out;
 }
@@ -181,21 +216,26 @@ Judgement judge_diverges(const NamedCell& cell) {
   if (all_diverged(s)) return {Verdict::kHolds, cell.name() + " diverged"};
   if (cell.collapsed) return {Verdict::kHolds, cell.name() + " collapsed: it ended no better than guessing"};
   if (cell.idle) return {Verdict::kUndecided, cell.name() + " neither diverged nor learned anything in so few steps"};
-  if (is_trained(s)) return {Verdict::kDoesNotHold, fmt::format("{} was trained to {:.1f} %", cell.name(), s.mean)};
+  if (is_trained(s)) {
+    const auto end = s.metric.kind == MetricKind::kShare
+                         ? fmt::format("{:.1f} %", s.mean)
+                         : fmt::format("{} {}", s.metric.title, shown(s.metric, s.mean));
+    return {Verdict::kDoesNotHold, fmt::format("{} was trained to {}", cell.name(), end)};
+  }
   return lacking(cell);
 }
 
 std::string rule_of_claims() {
   return fmt::format(
       "How claims are judged: two cells differ when Welch's t-test over their seeds is significant at 95 %. "
-      "Cells are shown to be close by their differences seed by seed, or because they are one training by "
-      "construction. With a single seed, only a difference counts that is above {:g} points and above {:g} standard "
-      "errors of so few validation images. A cell that diverged is below one that was trained. At scales other "
-      "than the paper's, a cell that is no better than guessing has not learned yet and decides nothing where it "
-      "should be the higher one; at the paper's, it has collapsed, which counts as diverging. A claim about several "
-      "comparisons holds when all of them hold, and does not hold "
-      "when one of them fails; the sentence shown is the comparison that speaks most against the claim.",
+      "Cells are close when their differences seed by seed show it, or when they are one training by construction. "
+      "With a single seed, only shares are compared, and a difference is significant above {:g} points and above {:g} "
+      "standard errors, which follow from the number of validation images. A cell that diverged is worse than one that was trained. "
+      "At scales other than the paper's, a cell that is no better than guessing has not learned yet and decides "
+      "nothing where it should be the better one; at the paper's, it has collapsed, which counts as diverging. "
+      "A claim about several comparisons holds when all of them hold, and does not hold when one of them fails; the "
+      "sentence shown is the comparison that is the strongest evidence against the claim.",
       kHuge, kHugeErrors);
 }
 
-}  // namespace frn::report
+}  // namespace frn::study
