@@ -49,7 +49,7 @@ class Discs : public data::Dataset {
 
 struct NetworkImpl : torch::nn::Module {
   torch::nn::Conv2d conv{torch::nn::Conv2dOptions(1, 8, 3).padding(1)};
-  frn::NormAct norm = frn::NormActSpec::parse("frn+tlu").make(8);
+  frn::NormAct norm{"frn+tlu", 8};
   torch::nn::Linear out{8 * 16, 1};
   NetworkImpl() {
     register_module("conv", conv);

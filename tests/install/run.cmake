@@ -1,6 +1,6 @@
 # Installs the build into an empty folder, builds programs against it there, and runs them. Nobody needs libraries for what
 # it does not use.
-#   cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCOMPILER=... -DTORCH=... -P run.cmake
+#   cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCOMPILER=... -DTORCH=... -DPYTHON=... -P run.cmake
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT result EQUAL 0)
@@ -12,7 +12,7 @@ endfunction()
 file(REMOVE_RECURSE "${WORK}")
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/prefix")
 # From a copy, so that nothing of the source tree is in reach.
-file(COPY "${SOURCE}/program.cpp" "${SOURCE}/trainer.cpp" "${SOURCE}/CMakeLists.txt" DESTINATION "${WORK}/user")
+file(COPY "${SOURCE}/program.cpp" "${SOURCE}/trainer.cpp" "${SOURCE}/../../examples/own_task.cpp" "${SOURCE}/CMakeLists.txt" DESTINATION "${WORK}/user")
 # without(VARIABLE PACKAGES...): options for CMake, as on a machine without these libraries.
 function(without variable)
   list(TRANSFORM ARGN REPLACE "(.+)" "-DCMAKE_DISABLE_FIND_PACKAGE_\\1=ON")
@@ -50,3 +50,6 @@ run("${WORK}/prefix/bin/frn" info system)
 if(NOT output MATCHES "reference")
   message(FATAL_ERROR "the installed frn printed: ${output}")
 endif()
+
+# A task, a model, a set and an optimiser of the user's own.
+run("${PYTHON}" "${SOURCE}/../e2e/own_task.py" "${WORK}/user/build/own_task" "${WORK}/prefix/bin/frn")
