@@ -170,8 +170,10 @@ std::shared_ptr<torch::nn::Module> Model::clone(const std::optional<torch::Devic
   }
   auto buffers = copy->named_buffers();
   for (const auto& source : named_buffers()) buffers[source.key()].set_data(copied(*source));
-  const auto layers = copy->named_modules();
-  for (const auto& source : named_modules()) {
+  copy->train(is_training());
+  // Without the model itself, which may stand on the stack.
+  const auto layers = copy->named_modules("", /*include_self=*/false);
+  for (const auto& source : named_modules("", /*include_self=*/false)) {
     const auto& target = layers[source.key()];
     target->train(source.value()->is_training());
     const auto* norm = dynamic_cast<const NormActImpl*>(source.value().get());
