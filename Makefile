@@ -61,7 +61,7 @@ ifeq ($(PRESET),release)
 endif
 
 # The formatter of the tests' packages: versions differ in what they find well formatted.
-CLANG_FORMAT = "$(dir $(PYTHON))clang-format"
+CLANG_FORMAT = "$(shell "$(PYTHON)" -c 'import clang_format, os; print(os.path.dirname(clang_format.__file__) + "/data/bin/clang-format")')"
 do-format-check:
 	@$(SOURCES) -print0 | xargs -0 -r $(CLANG_FORMAT) --dry-run --Werror
 

@@ -100,8 +100,8 @@ function(_frn_public_headers result)
   set(${result} ${_all} PARENT_SCOPE)
 endfunction()
 
-# frn_folder(NAME TYPE SOURCES ... LINKS ...): the target frn_NAME of the folder frn/NAME. LINKS is the whole list of
-# what the folder may include, so an include that breaks the layering fails to build. TORCH_HEADERS: most of its sources
+# frn_folder(NAME TYPE SOURCES ... LINKS ...): the target frn_NAME of the folder frn/NAME. LINKS is what the
+# folder uses; who may include whom, tests/layout/test_includes.py checks. TORCH_HEADERS: most of its sources
 # use torch::nn. PUBLIC_HEADERS: what users may include and `cmake --install` copies, by name or as *.h, but for
 # PRIVATE_HEADERS. A public header may include public ones alone.
 function(frn_folder name type)

@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 #include <torch/version.h>
 
-#include <fstream>
-
 #include "frn/cli/allocator.h"
 #include "frn/cli/commands.h"
 #include "frn/cli/output.h"
+#include "frn/cli/provenance.h"
 #include "frn/cli/threads.h"
 #include "frn/cli/version.h"
 #include "frn/ops/ops.h"
@@ -30,14 +29,6 @@ void print_norms(bool as_json) {
   for (const auto& row : activation_table()) fmt::print("  {:<12}{}\n", row.name, row.description);
 }
 
-std::string cpu_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  }
-  return "unknown";
-}
-
 void print_system(bool as_json) {
   const auto list = implementations();
   const auto chosen = chosen_implementation();
@@ -45,7 +36,7 @@ void print_system(bool as_json) {
     Value out{{"frn", FRN_VERSION},
               {"commit", commit()},
               {"libtorch", TORCH_VERSION},
-              {"cpu", cpu_name()},
+              {"cpu", cpu_name().value_or("unknown")},
               {"threads", default_threads()},
               {"allocator", allocator_name()},
               {"chosen", chosen},
@@ -54,8 +45,8 @@ void print_system(bool as_json) {
     print_json(out);
     return;
   }
-  fmt::print("{}\ncpu        {}\nthreads    {}\nallocator  {}\n", version_text(), cpu_name(), default_threads(),
-             allocator_name());
+  fmt::print("{}\ncpu        {}\nthreads    {}\nallocator  {}\n", version_text(), cpu_name().value_or("unknown"),
+             default_threads(), allocator_name());
   fmt::print("implementations, best first (FRN_IMPLEMENTATION=name forces one):\n");
   for (const auto& one : list) {
     const std::string note = !one.why_not.empty() ? "not here: " + one.why_not : one.name == chosen ? "in use" : "";

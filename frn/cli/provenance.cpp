@@ -14,25 +14,12 @@
 namespace frn::cli {
 namespace {
 
-// The first line "key : value" of a file as /proc has them.
-std::string value_in(const char* path, const std::string& key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const auto colon = line.find(':');
-    if (!line.starts_with(key) || colon == std::string::npos) continue;
-    const auto begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string::npos ? "" : line.substr(begin);
-  }
-  return "";
-}
-
 std::string machine() {
   utsname system{};
   uname(&system);
-  const auto cpu = value_in("/proc/cpuinfo", "model name");
   const double gigabytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e9;
-  return fmt::format("{}, {} processors, {:.0f} GB, {} {}", cpu.empty() ? system.machine : cpu,
+  return fmt::format("{}, {} processors, {:.0f} GB, {} {}", cpu_name().value_or(system.machine),
                      std::thread::hardware_concurrency(), gigabytes, system.sysname, system.release);
 }
 
@@ -53,6 +40,17 @@ report::Properties provenance() {
           {"machine", machine()},
           {"kernels", std::string(chosen_implementation())},
           {"started", now()}};
+}
+
+std::optional<std::string> cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(':');
+    if (!line.starts_with("model name") || colon == std::string::npos) continue;
+    const auto begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? std::nullopt : std::optional(line.substr(begin));
+  }
+  return std::nullopt;
 }
 
 }  // namespace frn::cli

@@ -25,6 +25,7 @@
 #include <sstream>
 
 #include "frn/core/any_bytes.h"
+#include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/core/value.h"
 
@@ -122,6 +123,14 @@ Value parse_toml(std::string_view text) {
   } catch (const toml::parse_error& error) {
     throw ValueError("line " + std::to_string(error.source().begin.line) +
                      " is not TOML: " + one_line(error.description()));
+  }
+}
+
+Value parse_toml_of(std::string_view source, std::string_view text, std::string_view operation) {
+  try {
+    return parse_toml(text);
+  } catch (const ValueError& error) {
+    throw Error(operation, std::string(source) + ": " + error.what());
   }
 }
 

@@ -117,6 +117,8 @@ std::string to_json(const Value& value, std::optional<int> indent = std::nullopt
 
 // A file's table, in the order of its lines. Throws ValueError "line 3 is not TOML: ...".
 Value parse_toml(std::string_view text);
+// The same for a file: throws frn::Error "[operation] source: line 3 is not TOML: ...".
+Value parse_toml_of(std::string_view source, std::string_view text, std::string_view operation);
 // A value as TOML writes it behind "key = ", on one line whatever is in it; null is an empty text.
 std::string to_toml(const Value& value);
 // A table as a file.

@@ -40,14 +40,14 @@ size_t value_count(std::span<const int64_t> shape, uint64_t most, std::string_vi
   uint64_t count = 1;
   for (const auto size : shape) {
     if (__builtin_mul_overflow(count, static_cast<uint64_t>(size), &count) || count > most) {
-      fail(source, "its header tells of more values than a file of its length can hold; fetch it again");
+      fail(source, "its header promises more values than a file of its length can hold; fetch it again");
     }
   }
   return count;
 }
 
 [[noreturn]] void fail_count(size_t told, const std::string& held, std::string_view source) {
-  fail(source, "its header tells of " + std::to_string(told) + " values but it holds " + held + "; fetch it again");
+  fail(source, "its header promises " + std::to_string(told) + " values but it holds " + held + "; fetch it again");
 }
 
 IdxArray unpack(const Bytes& packed, size_t dimensions, std::string_view source) {

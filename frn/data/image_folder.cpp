@@ -93,7 +93,8 @@ std::shared_ptr<const Dataset> open_split(const fs::path& root, const fs::path& 
   for (const auto& name : names) {
     const auto known = std::lower_bound(classes.begin(), classes.end(), name);
     if (known == classes.end() || *known != name) {
-      fail_file(kOperation, folder / name, "every class must be one of train's but this folder is not there");
+      fail_file(kOperation, folder / name,
+                "this class has no folder under train/; every class of val/ must be one of train/");
     }
     auto paths = images_of(folder, name);
     if (paths.empty()) {

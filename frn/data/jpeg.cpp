@@ -81,7 +81,7 @@ Plan plan_for(const Region& region, const Size& enough) {
   return plan;
 }
 
-// Sampling for which a cut-out of columns was found equal to the whole (tests/data/jpeg_test.cpp).
+// Sampling for which a cut-out of columns was found equal to the whole (tests/data/decode_test.cpp).
 bool can_crop(const jpeg_decompress_struct& info) {
   const auto is_1_or_2 = [](int factor) { return factor == 1 || factor == 2; };
   for (int i = 0; i < info.num_components; ++i) {

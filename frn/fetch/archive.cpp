@@ -152,7 +152,7 @@ class Unpacker {
     if (!out) {
       fail(source_, "cannot write " + path.string() + ": " + std::strerror(errno) + "; once that is solved, try again");
     }
-    if (done != size) fail(source_, "the length of " + path.string() + " is another than its header says");
+    if (done != size) fail(source_, "the length of " + path.string() + " is not what its header says");
   }
 
   std::filesystem::path source_;

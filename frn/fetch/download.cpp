@@ -26,7 +26,7 @@ namespace frn::fetch {
 namespace {
 
 constexpr const char* kOperation = "data";
-// A transfer that breaks off is taken up again so often without a byte more; then a person has to look.
+// Retries of a broken transfer without progress before giving up.
 constexpr int kTriesWithoutProgress = 3;
 constexpr std::chrono::milliseconds kPause{500};
 constexpr long kConnectSeconds = 30;
@@ -303,7 +303,7 @@ void download(const std::string& url, const std::filesystem::path& path, const E
     try {
       return check_file(path, expected);
     } catch (const Error&) {
-      throw Error(kOperation, path.string() + " is there already and is another file; remove it and try again");
+      throw Error(kOperation, path.string() + " is there already with other contents; remove it and try again");
     }
   }
   auto part_path = path;

@@ -30,7 +30,7 @@ using Accumulate = typename AccumulateOf<T>::type;
 enum class Layout : uint8_t { kContiguous, kChannelsLast };
 inline constexpr int kLayouts = 2;
 
-// What is subtracted and divided by before gamma and beta (design: "one formula for the whole paper").
+// What is subtracted and divided by before gamma and beta.
 enum class Norm : uint8_t { kIdentity, kUncentered, kCentered };
 inline constexpr int kNorms = 3;
 

@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "frn/core/descriptor.h"
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 #include "frn/report/gnuplot_script.h"
@@ -27,22 +28,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {
-    if (number_ < 0) throw Error("report", std::string("cannot start gnuplot: ") + std::strerror(errno));
-  }
-  ~Descriptor() { close_file(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int number() const { return number_; }
-  void close_file() {
-    if (number_ >= 0) close(std::exchange(number_, -1));
-  }
-
- private:
-  int number_;
-};
+// What open() and the like gave. Throws frn::Error when that is none.
+int opened(int number) {
+  if (number < 0) throw Error("report", std::string("cannot start gnuplot: ") + std::strerror(errno));
+  return number;
+}
 
 // The script as a file without a name: unlike a pipe, it never has to wait for its reader.
 int file_of(const std::string& script) {
@@ -136,13 +126,13 @@ void write_file(const std::filesystem::path& path, const std::string& text) { wr
 
 void draw_svg(const LineChart& chart, const std::filesystem::path& svg, std::chrono::milliseconds limit) {
   const auto end = Clock::now() + limit;
-  const Descriptor script(file_of(gnuplot_script(chart)));
+  const Descriptor script(opened(file_of(gnuplot_script(chart))));
   int ends[2]{-1, -1};
   [[maybe_unused]] const int made = pipe2(ends, O_CLOEXEC);  // the descriptors tell
-  const Descriptor drawn(ends[0]);
-  Descriptor drawing(ends[1]);
-  Process gnuplot(script, drawing);
-  drawing.close_file();
+  const Descriptor drawn(opened(ends[0]));
+  std::optional<Descriptor> drawing(std::in_place, ends[1]);
+  Process gnuplot(script, *drawing);
+  drawing.reset();
   if (gnuplot.start_error() == ENOENT) {
     throw Error("report", "gnuplot is needed to draw " + svg.string() + "; install Debian's gnuplot-nox");
   }

@@ -106,7 +106,7 @@ std::string shown_setting(const Value& value) {
 Properties read_config(const std::filesystem::path& path) {
   Properties out;
   if (!std::filesystem::exists(path)) return out;
-  const auto settings = study::parse_toml_of(path.string(), contents_of(path), kOperation);
+  const auto settings = parse_toml_of(path.string(), contents_of(path), kOperation);
   for (const auto& [key, value] : settings.as_table()) out.emplace_back(key, shown_setting(value));
   return out;
 }

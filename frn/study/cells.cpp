@@ -72,7 +72,7 @@ std::string to_toml(const Settings& settings) {
 
 Settings read_settings(const std::string& text) {
   Settings out;
-  const auto table = parse_toml_of("settings of a cell", text);
+  const auto table = parse_toml_of("settings of a cell", text, "study");
   for (const auto& [key, value] : table.as_table()) out[key] = frn::to_toml(value);
   return out;
 }

@@ -369,7 +369,7 @@ const Scale& Definition::scale(const std::string& wanted) const {
 }
 
 Definition parse_study(const std::string& text, const std::string& name, const std::string& source) {
-  const auto table = parse_toml_of(source, text);
+  const auto table = parse_toml_of(source, text, "study");
   check_plain_texts(table, source);
   return read_study(table, name, source);
 }

@@ -16,7 +16,7 @@
 namespace frn::study {
 namespace {
 
-Value parse(const Text& study) { return parse_toml_of(study.source, study.text); }
+Value parse(const Text& study) { return parse_toml_of(study.source, study.text, "study"); }
 
 std::string text_in(const Value& table, const char* key) {
   const auto* const found = table.find(key);

@@ -51,14 +51,6 @@ class Check {
 
 }  // namespace
 
-Value parse_toml_of(const std::string& source, std::string_view text, std::string_view operation) {
-  try {
-    return parse_toml(text);
-  } catch (const ValueError& error) {
-    throw Error(operation, source + ": " + error.what());
-  }
-}
-
 void check_plain_texts(const Value& value, const std::string& source) {
   Check(source).value(value, "", /*many_lines=*/false);
 }

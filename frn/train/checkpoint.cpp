@@ -235,7 +235,7 @@ Checkpoint CheckpointFolder::read(const fs::path& path) {
     for (const auto* file : {kModelFile, kTrainerFile}) {
       if (!fs::is_regular_file(path / file)) fail(path, std::string(file) + " is missing");
       if (!has_checksum(path / file, state.at("checksums").at(file).as_text())) {
-        fail(path, std::string(file) + " is damaged: its checksum is another");
+        fail(path, std::string(file) + " is damaged: its checksum does not match");
       }
     }
   } catch (const ValueError&) {

@@ -132,14 +132,6 @@ std::string comment_of(const Setting& setting, const std::string& standard) {
   return out;
 }
 
-Value parse(const std::string& text, const std::string& source) {
-  try {
-    return parse_toml(text);
-  } catch (const ValueError& error) {
-    throw Error("config", source + ": " + error.what());
-  }
-}
-
 }  // namespace
 
 void read_toml(TrainConfig& config, const std::filesystem::path& path) {
@@ -151,7 +143,7 @@ void read_toml(TrainConfig& config, const std::filesystem::path& path) {
 }
 
 void read_toml_text(TrainConfig& config, const std::string& text, const std::string& source) {
-  const auto table = parse(text, source);
+  const auto table = parse_toml_of(source, text, "config");
   const auto settings = settings_of(config);
   std::vector<std::string_view> known;
   for (const auto& setting : settings) known.push_back(setting.key);

@@ -1,4 +1,4 @@
-"""Who may include whom (design: "Layout"). Needs nothing but the sources."""
+"""Who may include whom (docs/architecture.md). Needs nothing but the sources."""
 
 import re
 from pathlib import Path
