@@ -128,7 +128,11 @@ std::string with_keys(std::string_view help) {
 std::string comment_of(const Setting& setting, const std::string& standard) {
   auto out = with_keys(setting.help);
   if (!setting.choices.empty()) out += fmt::format(" ({})", join(setting.choices));
-  if (!setting.default_text.empty()) out += fmt::format("; {}: {}", standard, with_keys(setting.default_text));
+  if (setting.default_text.empty()) return out;
+  // A number that stands for "not given" is explained; a default that depends on others is told.
+  const auto* const number = std::get_if<Setting::MaybeNumber>(&setting.value);
+  const bool is_default = number != nullptr && !number->reads_as_missing;
+  out += fmt::format("; {}: {}", is_default ? "default" : standard, with_keys(setting.default_text));
   return out;
 }
 

@@ -61,7 +61,7 @@ TEST(Idx, SaysWhatADamagedFileLacks) {
   EXPECT_NE(complaint("").find("ends within the header, after 0 bytes"), std::string::npos);
   EXPECT_NE(complaint(file.substr(0, 9)).find("after 9 bytes"), std::string::npos);
   EXPECT_NE(complaint(file.substr(0, 20)).find("more values than"), std::string::npos);
-  EXPECT_NE(complaint(file + "x").find("tells of 6 values but it holds 7"), std::string::npos);
+  EXPECT_NE(complaint(file + "x").find("promises 6 values but it holds 7"), std::string::npos);
   EXPECT_NE(complaint(file, 1).find("must start with the bytes 0 0 8 1"), std::string::npos);
   EXPECT_NE(complaint("<!DOCTYPE html><html>").find("but starts with 60 33 68 79"), std::string::npos);
 }
