@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 // Compiled in here: who links our static library need not have xxhash's.
-#define XXH_INLINE_ALL
+#define XXH_INLINE_ALL  // NOLINT(readability-identifier-naming): the library's own name
 #include <xxhash.h>
 
 #include <cstring>

@@ -43,9 +43,9 @@ double value_of(std::span<const NamedValue> values, std::string_view key) {
 }
 
 std::span<const Metric> classification_metrics() {
-  static const std::array<Metric, 2> kMetrics{Metric{"precision_at_1", "P@1", MetricKind::kShare, true},
-                                              Metric{"recall_at_5", "R@5", MetricKind::kShare, true}};
-  return kMetrics;
+  static const std::array<Metric, 2> metrics{Metric{"precision_at_1", "P@1", MetricKind::kShare, true},
+                                             Metric{"recall_at_5", "R@5", MetricKind::kShare, true}};
+  return metrics;
 }
 
 Metric find_metric(std::span<const Metric> metrics, std::string_view key) {

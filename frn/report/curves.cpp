@@ -238,11 +238,11 @@ std::string csv_of(const Run& run) {
   out += ",lr,images_per_second,gradient_norm";
   for (const auto& key : validation_keys) out += "," + csv_text("validation_" + key);
   out += "\n";
-  static const TrainRow kNoTraining{.lr = kMissing, .images_per_second = kMissing, .gradient_norm = kMissing};
-  static const ValidationRow kNoValidation;
+  static const TrainRow no_training{.lr = kMissing, .images_per_second = kMissing, .gradient_norm = kMissing};
+  static const ValidationRow no_validation;
   for (const auto& [step, row] : rows) {
-    const auto& training = row.first != nullptr ? *row.first : kNoTraining;
-    const auto& validation = row.second != nullptr ? *row.second : kNoValidation;
+    const auto& training = row.first != nullptr ? *row.first : no_training;
+    const auto& validation = row.second != nullptr ? *row.second : no_validation;
     out += fmt::format("{},{}", step, csv_number(row.first != nullptr ? training.epoch : validation.epoch));
     for (const auto& key : training_keys) out += "," + csv_number(training[key]);
     for (const double number : {training.lr, training.images_per_second, training.gradient_norm}) {

@@ -113,8 +113,8 @@ std::string_view status_name(Status status) {
 }
 
 const std::atomic<bool>& never() {
-  static const std::atomic<bool> kNever{false};
-  return kNever;
+  static const std::atomic<bool> never{false};
+  return never;
 }
 
 Trainer::Trainer(Network network, std::shared_ptr<const Task> task, std::shared_ptr<const data::Dataset> training_set,

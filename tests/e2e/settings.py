@@ -62,6 +62,27 @@ def checkpoints_kept_are_the_newest(work):
     assert weights(folder), "step 5 is whole again"
 
 
+def optimizers_differ_and_go_on_to_the_byte(work):
+    def file(folder):
+        return (folder / "checkpoints" / "step-6" / "trainer.safetensors").read_bytes()
+
+    seen = {}
+    for name, options in {"sgd": [], "nesterov": ["--nesterov"], "adamw": ["--optimizer", "adamw", "--adam-beta2", "0.99"]}.items():
+        whole, cut = work / f"{name} whole", work / f"{name} cut"
+        trained(whole, "--steps", 6, "--batch-per-device", 4, *options)
+        trained(cut, "--steps", 6, "--max-steps", 3, "--batch-per-device", 4, *options)
+        ended = subprocess.run([FRN, "train", "--resume", "--out", str(cut)], capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0, ended.stderr
+        assert file(cut) == file(whole), name
+        seen[name] = b"".join(tensor.tobytes() for _, tensor in sorted(weights(whole).items()))
+    assert len(set(seen.values())) == 3, "two optimisers gave the same weights"
+    assert "exp_avg_sq." in str(sorted(load_file(work / "adamw whole" / "checkpoints" / "step-6" / "trainer.safetensors")))
+    refused = train(work / "idle", "--optimizer", "adamw", "--momentum", "0.5")
+    assert refused.returncode == 2 and "--momentum has no effect with --optimizer adamw" in refused.stderr, refused.stderr
+    ended = subprocess.run([FRN, "train", "--resume", "--out", str(work / "sgd cut"), "--optimizer", "adamw"], capture_output=True, text=True)
+    assert ended.returncode == 1 and "keeps its optimizer" in ended.stderr, ended.stderr
+
+
 def lr_drop_factor_is_by_how_much_the_rate_drops(work):
     folder = work / "drops"
     options = ["--schedule", "step", "--lr-drops", "0.25,0.5", "--lr-drop-factor", "0.5", "--lr-base", "0.64"]
