@@ -42,7 +42,8 @@ at::Tensor per_channel(const at::Tensor& values, int64_t rank) {
 // This rank's mean, sum of squared deviations and count in one row, so that one message carries all.
 at::Tensor local_row(const at::Tensor& x, const at::TensorOptions& wide) {
   const int64_t channels = x.size(1);
-  const double count = static_cast<double>(x.numel() / channels);
+  const int64_t values = x.numel() / channels;  // of each channel
+  const auto count = static_cast<double>(values);
   const auto exact = wide.dtype(at::kDouble);
   if (x.numel() == 0) return at::zeros({2 * channels + 1}, exact);
   // Running statistics in float32 make those of a batch in 16 bits float32 too; momentum 0 leaves these alone.
