@@ -1,11 +1,12 @@
-// A loop written by hand over frn's parts: a set, batches in an order that can be repeated, a step with virtual devices, an
-// optimiser, a validation. Take Trainer (own_task.cpp) unless you need to change what happens in between.
+// A loop written by hand over frn's parts: a set, batches in an order that can be repeated, a step with virtual
+// devices, an optimiser, a validation. Take Trainer (own_task.cpp) unless you need to change what happens in between.
 #include <fmt/core.h>
 
 #include "frn/data/loader.h"
 #include "frn/models/model.h"
 #include "frn/train/classification.h"
 #include "frn/train/evaluate.h"
+#include "frn/train/gradients.h"
 #include "frn/train/sgd.h"
 #include "frn/train/step.h"
 
@@ -20,9 +21,9 @@ int main() {
   const auto name = data::parse_data_name("fashion-mini");
   const auto training_set = data::open_dataset(name, data::Split::kTrain);
   const auto validation_set = data::open_dataset(name, data::Split::kValidation);
-  const auto model = frn::make_model("resnetv2-8", {.norm = frn::NormActSpec::parse("frn+tlu"),
-                                                    .classes = 10,
-                                                    .input_channels = training_set->facts().channels});
+  const auto model = frn::make_model(
+      "resnetv2-8",
+      {.norm = frn::NormActSpec::parse("frn+tlu"), .classes = 10, .input_channels = training_set->facts().channels});
   const auto task = std::make_shared<train::Classification>();
   train::Step step(model, task, {.batch_per_device = 4, .devices = 8});
   const auto groups = frn::parameter_groups(*model);

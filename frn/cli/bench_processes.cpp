@@ -162,10 +162,8 @@ void bench_processes(const ProcessesOptions& options) {
     return print_json(out);
   }
   fmt::print(
-      "\nefficiency: images/s over so many times those of one process alone. apart: the same processes at the same "
-      "time "
-      "without\nreducing gradients. reduction: averaging the gradients' {:.0f} MB with nothing beside it; waited: for "
-      "it "
+      "\nefficiency: images/s over so many times those of one process alone. apart: the same processes at the same time "
+      "without\nreducing gradients. reduction: averaging the gradients' {:.0f} MB with nothing beside it; waited: for it "
       "after a step's own\nbackward; hidden: the part that backward went on beside. On processors without a free core "
       "hidden work is not free: compare\nefficiency with that apart.\n",
       megabytes);

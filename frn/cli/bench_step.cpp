@@ -8,6 +8,8 @@
 #include "frn/models/model.h"
 #include "frn/nn/layers.h"
 #include "frn/train/classification.h"
+#include "frn/train/gradients.h"
+#include "frn/train/own_random_numbers.h"
 #include "frn/train/sgd.h"
 #include "frn/train/step.h"
 

@@ -46,7 +46,7 @@ bool is_list(const Option& option) {
   return std::visit([](auto to) { return kIsList<decltype(to)>; }, option.to);
 }
 
-std::string placeholder(const Option& option) {
+std::string value_name(const Option& option) {
   if (!option.value.empty()) return option.value;
   auto one = std::visit(PlaceholderByType{}, option.to);
   if (!is_list(option)) return one;
@@ -96,7 +96,7 @@ std::string facts_of(const Option& option) {
 }
 
 Row row_of(const Option& option) {
-  const auto value = by_position(option) ? "" : placeholder(option);
+  const auto value = by_position(option) ? "" : value_name(option);
   return {option.name + (value.empty() ? "" : " ") + value, option.help + facts_of(option)};
 }
 
@@ -146,7 +146,7 @@ std::string usage(const Command& command, const std::string& path, size_t width)
   if (!command.commands.empty()) return out + " COMMAND [options]\n";
   out += " [options]";
   for (const auto& option : command.options) {
-    if (option.required && !by_position(option)) out += fmt::format(" {} {}", option.name, placeholder(option));
+    if (option.required && !by_position(option)) out += fmt::format(" {} {}", option.name, value_name(option));
   }
   for (const auto& option : command.options) {
     if (!by_position(option)) continue;

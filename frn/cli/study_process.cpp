@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,7 @@
 
 #include "frn/cli/child.h"
 #include "frn/cli/exit.h"
+#include "frn/core/descriptor.h"
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 
@@ -28,20 +28,12 @@ std::string tail_of(const std::filesystem::path& path, std::streamoff bytes) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// An open file that is closed at the end.
-class OpenFile {
- public:
-  OpenFile(const std::filesystem::path& path, int flags) : number_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (number_ < 0) throw Error("study", "cannot open " + path.string() + ": " + std::strerror(errno));
-  }
-  ~OpenFile() { close(number_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
+// Throws frn::Error when it cannot be opened.
+int opened(const std::filesystem::path& path, int flags) {
+  const int number = open(path.c_str(), flags | O_CLOEXEC, 0644);
+  if (number < 0) throw Error("study", "cannot open " + path.string() + ": " + std::strerror(errno));
+  return number;
+}
 
 std::string reason_of(int status, const std::string& last_message) {
   if (!WIFSIGNALED(status) && !last_message.empty()) return last_message;
@@ -80,8 +72,8 @@ CellProcess::CellProcess(const study::Folder& folder, study::Cell cell) : folder
   write_whole_file(path / "cell.toml", study::to_toml(cell_.settings), "study");
   std::vector<std::string> words{"frn", "train", "--out", path.string(), "--config", (path / "cell.toml").string()};
   if (std::filesystem::exists(path / "config.toml")) words.emplace_back("--resume");
-  const OpenFile nothing("/dev/null", O_RDONLY);
-  const OpenFile output(folder_.output(cell_.name), O_WRONLY | O_CREAT | O_TRUNC);
+  const Descriptor nothing(opened("/dev/null", O_RDONLY));
+  const Descriptor output(opened(folder_.output(cell_.name), O_WRONLY | O_CREAT | O_TRUNC));
   pid_ = start_child("study", words, {.input = nothing.number(), .output = output.number(), .errors = output.number()});
 }
 

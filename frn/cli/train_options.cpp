@@ -27,7 +27,7 @@ Option option_of(const train::Setting& setting, Destination to) {
   return {.name = option_name(setting.key),
           .to = to,
           .help = capitalised(setting.help),
-          .value = std::string(setting.placeholder),
+          .value = std::string(setting.value_name),
           .group = std::string(setting.group),
           .default_text = std::string(setting.default_text),
           .choices = {setting.choices.begin(), setting.choices.end()},

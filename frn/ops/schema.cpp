@@ -1,4 +1,5 @@
-// The operators' schemas. The public three; below them the pairs that autograd is made of.
+// The operators' schemas: the public three, the pairs that autograd is made of, and what other languages ask of the
+// library.
 #include <torch/library.h>
 
 #include "frn/core/error.h"
@@ -25,29 +26,24 @@ TORCH_LIBRARY(frn, m) {
   frn::ops::avoid_undescribed_tiles();
 
   m.def(
-      "norm_act(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, bool "
-      "centered, "
-      "str activation) -> Tensor");
+      "norm_act(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, "
+      "bool centered, str activation) -> Tensor");
   m.def("frn_tlu(Tensor x, Tensor weight, Tensor bias, Tensor tau, Tensor eps) -> Tensor");
   m.def("act(Tensor y, Tensor? tau, Tensor? kappa, str activation) -> Tensor");
 
   // mean and rstd are [N, groups] in the accumulation type; mean is empty unless centered.
   m.def(
       "_norm_act_forward(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, "
-      "bool "
-      "centered, str activation) -> (Tensor z, Tensor mean, Tensor rstd)");
+      "bool centered, str activation) -> (Tensor z, Tensor mean, Tensor rstd)");
   // needs: x, weight, bias, eps, tau, kappa. A gradient that is not needed comes out with no elements.
   m.def(
       "_norm_act_backward(Tensor dz, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, Tensor eps, "
-      "Tensor? "
-      "tau, Tensor? kappa, int groups, bool centered, str activation, bool[6] needs) -> (Tensor dx, Tensor dweight, "
-      "Tensor "
-      "dbias, Tensor deps, Tensor dtau, Tensor dkappa)");
+      "Tensor? tau, Tensor? kappa, int groups, bool centered, str activation, bool[6] needs) -> (Tensor dx, "
+      "Tensor dweight, Tensor dbias, Tensor deps, Tensor dtau, Tensor dkappa)");
   m.def("_act_forward(Tensor y, Tensor? tau, Tensor? kappa, str activation) -> Tensor");
   m.def(
       "_act_backward(Tensor dz, Tensor y, Tensor? tau, Tensor? kappa, str activation, bool[3] needs) -> (Tensor dy, "
-      "Tensor "
-      "dtau, Tensor dkappa)");
+      "Tensor dtau, Tensor dkappa)");
 
   m.def("implementations() -> str[]", [] {
     c10::List<std::string> names;

@@ -94,7 +94,7 @@ std::vector<Setting> data_settings(TrainConfig& c) {
        .help = "training and validation images: fashion-mini (built in), cifar10:DIR, cifar100:DIR, idx:DIR, "
                "imagefolder:DIR, or random (noise, for trials)",
        .value = &c.data,
-       .placeholder = "KIND:DIR",
+       .value_name = "KIND:DIR",
        .free_on_resume = true},
       {.key = "image_size",
        .help = "height and width, in pixels, at which the network sees the images",
@@ -140,7 +140,7 @@ std::vector<Setting> model_settings(TrainConfig& c) {
        .help = "safetensors file with the weights to start from; it must fit the network",
        .value = &c.weights,
        .default_text = "random weights",
-       .placeholder = "FILE"},
+       .value_name = "FILE"},
       {.key = "dropout",
        .help = "share of units dropped before the classifier",
        .value = Setting::MaybeNumber{&c.dropout, -1},

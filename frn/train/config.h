@@ -56,7 +56,7 @@ struct Setting {
   std::string_view help;  // starts in lower case; names other settings as options: "--batch-per-device"
   Place value;
   std::string_view default_text = {};  // what the default means where its value does not tell: "the data's own size"
-  std::string_view placeholder = {};   // stands for the value in the help of the option; empty: by type
+  std::string_view value_name = {};    // stands for the value in the help of the option; empty: by type
   std::vector<std::string_view> choices = {};
   // Whether a resumed run may have another value: it changes how the run is carried out, not what comes out.
   bool free_on_resume = false;

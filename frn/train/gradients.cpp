@@ -1,10 +1,10 @@
+#include "frn/train/gradients.h"
+
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <torch/types.h>
 
 #include <cmath>
-
-#include "frn/train/optimizer.h"
 
 namespace frn::train {
 

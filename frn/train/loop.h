@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frn/train/gradients.h"
 #include "frn/train/layer_report.h"
 #include "frn/train/moving_average.h"
 #include "frn/train/records.h"

@@ -1,9 +1,6 @@
 #include "frn/train/network.h"
 
-#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
-
-#include <mutex>
 
 namespace frn::train {
 namespace {
@@ -42,18 +39,6 @@ Outputs Network::forward(const at::Tensor& input, bool bfloat16) const {
   const auto place = device();
   const InBfloat16 autocast(bfloat16, place.type());
   return forward_(input.to(place));
-}
-
-OwnRandomNumbers::OwnRandomNumbers(uint64_t seed, at::Device device)
-    : generator_(at::globalContext().defaultGenerator(device)) {
-  const std::lock_guard lock(generator_.mutex());
-  before_ = generator_.get_state();
-  generator_.set_current_seed(seed);
-}
-
-OwnRandomNumbers::~OwnRandomNumbers() {
-  const std::lock_guard lock(generator_.mutex());
-  generator_.set_state(before_);
 }
 
 }  // namespace frn::train

@@ -8,6 +8,7 @@
 #include "frn/nn/layers.h"
 #include "frn/nn/weights.h"
 #include "frn/train/classification.h"
+#include "frn/train/own_random_numbers.h"
 #include "frn/train/run_hold.h"
 
 namespace frn::train {

@@ -1,5 +1,5 @@
-// train/ turns a model, data and a loss into a trained model: settings (config), the rate (schedule), one update (sgd,
-// step), the loop around it (trainer), and what survives a kill (checkpoint).
+// train/ turns a model, data and a task into a trained model: settings (settings, config), the rate (schedule), what is
+// learned (task), one update (step, optimizer), the loop around it (trainer), and what survives a kill (checkpoint).
 #pragma once
 
 #include <cstdint>

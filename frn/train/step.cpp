@@ -9,6 +9,7 @@
 #include "frn/core/error.h"
 #include "frn/nn/batch_norm.h"
 #include "frn/nn/dropout.h"
+#include "frn/train/own_random_numbers.h"
 
 namespace frn::train {
 namespace {

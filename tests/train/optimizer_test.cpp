@@ -8,6 +8,7 @@
 #include <torch/utils.h>
 
 #include "frn/train/adamw.h"
+#include "frn/train/gradients.h"
 #include "frn/train/sgd.h"
 #include "tests/core/files.h"
 
