@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/frn")
 install(FILES "${PROJECT_BINARY_DIR}/generated/frn/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn"
   COMPONENT headers)
-install(TARGETS frn_core frn_spec frn_ops frn_nn frn_models EXPORT frn_targets
+install(TARGETS frn_core frn_spec frn_ops frn_nn frn_detection frn_models EXPORT frn_targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT frn_targets NAMESPACE frn:: DESTINATION "${_package_dir}")
 # A component of its own: a program with the layer alone need not have the libraries that read images.

@@ -50,10 +50,11 @@ void run(const Options& options) {
   const auto dataset =
       data::open_dataset(name, options.split == "train" ? data::Split::kTrain : data::Split::kValidation);
   check_classes(trained, *dataset, text);
+  const auto task = train::make_task(trained.config, *trained.model, *dataset);
   std::optional<Progress> progress;
   if (!options.as_json) progress.emplace("image", 0, dataset->size());
   const auto result =
-      train::evaluate(trained.model, *trained.task, dataset, train::evaluation_pipeline(trained.config, trained.facts),
+      train::evaluate(trained.model, *task, dataset, train::evaluation_pipeline(trained.config, trained.facts),
                       {.images_at_once = options.images_at_once > 0 ? options.images_at_once
                                                                     : train::images_to_evaluate_at_once(trained.config),
                        .workers = options.workers,
@@ -74,6 +75,9 @@ void run(const Options& options) {
             {"samples", result.samples},
             {"unreadable", result.broken.size()}};
   for (const auto& [key, value] : result.values) out[key] = value;
+  const auto details = result.score->details();
+  for (const auto& [key, value] : details.entries.as_table()) out[key] = value;
+  for (const auto& file : details.files) write_whole_file(folder.path / file.name, file.text, "eval");
   write_whole_file(folder.path / "eval.json", to_json(out, 2) + "\n", "eval");
   if (options.as_json) {
     print_json(out);
@@ -82,9 +86,10 @@ void run(const Options& options) {
   fmt::print("{} {} of {} ({} weights of step {})\n", result.samples,
              options.split == "train" ? "training images" : "validation images", text,
              trained.averaged ? "averaged" : "plain", trained.step);
-  const auto metrics = trained.task->metrics();
-  for (const auto& metric : metrics) fmt::print("{} {}  ", metric.title, shown(metric, result[metric.key]));
-  fmt::print("loss {:.4f}\nwrote {}\n", result["loss"], (folder.path / "eval.json").string());
+  for (const auto& metric : task->metrics()) fmt::print("{} {}  ", metric.title, shown(metric, result[metric.key]));
+  fmt::print("loss {:.4f}\n{}wrote {}", result["loss"], details.text, (folder.path / "eval.json").string());
+  for (const auto& file : details.files) fmt::print(" and {}", (folder.path / file.name).string());
+  fmt::print("\n");
 }
 
 }  // namespace
@@ -92,7 +97,7 @@ void run(const Options& options) {
 Command eval_command() {
   auto options = std::make_shared<Options>();
   return {.name = "eval",
-          .help = "Measure a trained network: Precision@1 and Recall@5",
+          .help = "Measure a trained network: Precision@1 and Recall@5, or COCO's 12 numbers",
           .options = {{.name = "--run",
                        .to = &options->run,
                        .help = "Folder of the run, which frn train --out made",

@@ -23,12 +23,13 @@ struct Options {
   bool as_json = false;
 };
 
-// Of one image.
-train::Description describe(const train::TrainedModel& trained, const at::Tensor& image, int64_t most) {
+// Of a batch of one image.
+train::Description describe(const train::TrainedModel& trained, data::Batch batch, int64_t most) {
   const torch::NoGradGuard no_grad;
   const auto format = trained.config.channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const train::Network network(trained.model);
-  return trained.task->describe(network.forward(image.contiguous(format), trained.config.bfloat16()), 0, most);
+  batch.images = batch.images.contiguous(format);
+  return trained.task->describe(network.forward(batch.images, trained.config.bfloat16()), batch, 0, most);
 }
 
 void run(const Options& options) {
@@ -37,18 +38,19 @@ void run(const Options& options) {
   const auto pipeline = train::evaluation_pipeline(trained.config, trained.facts);
   auto image = at::empty({1, pipeline.channels, pipeline.size, pipeline.size});
   const std::span<float> out(image.mutable_data_ptr<float>(), static_cast<size_t>(image.numel()));
+  auto batch = data::make_batch(image, std::vector<data::Target>(1));
   auto list = Value::empty_list();
   int failures = 0;
   for (const auto& path : options.images) {
     try {
       const auto source = data::open_image(data::read_file(path, "predict", kLongestFile), path);
-      pipeline.run(*source, RandomKey(0), out);
+      batch.geometries = {pipeline.run(*source, RandomKey(0), out)};
     } catch (const Error& error) {
       fmt::print(stderr, "frn: {}\n", error.what());
       ++failures;
       continue;
     }
-    const auto found = describe(trained, image, options.top);
+    const auto found = describe(trained, batch, options.top);
     if (!options.as_json) fmt::print("{}\n{}", path, found.text);
     Value entry{{"image", path}};
     for (const auto& [key, value] : found.entries.as_table()) entry[key] = value;

@@ -36,7 +36,7 @@ MeasuredStep measure_step(const PlannedCell& cell) {
   at::set_num_threads(config.threads > 0 ? static_cast<int>(config.threads)
                                          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   const int64_t images = images_to_measure(cell);
-  const auto model = train::make_model(config, cell.classes, cell.channels);
+  const auto model = train::make_model(config, cell.classes, {.channels = cell.channels});
   model->train();
   const auto format = config.channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const auto x = at::randn({images, cell.channels, cell.image_size, cell.image_size}).contiguous(format);

@@ -7,6 +7,7 @@
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "frn/models/model.h"
 
 namespace frn::cli {
 namespace {
@@ -40,7 +41,7 @@ struct ToValue {
 };
 
 void refuse_idle(const train::TrainConfig& config, const Given& given) {
-  for (const auto& idle : train::idle_settings(config)) {
+  for (const auto& idle : train::idle_settings(config, find_model(config.model).detects)) {
     const auto name = option_name(idle.key);
     if (!given.contains(name)) continue;
     const auto other = option_name(idle.other);
@@ -104,6 +105,10 @@ double TrainOptions::timeout(const Given& given) const {
 train::TrainConfig TrainOptions::resolve(const Given& given) const {
   train::TrainConfig config;
   apply(config, given);
+  if (find_model(config.model).detects) {  // whose defaults are others
+    config = train::detector_defaults(config.optimizer);
+    apply(config, given);
+  }
   train::check(config);
   refuse_idle(config, given);
   return config;

@@ -16,8 +16,10 @@ namespace {
 using models::make_inception_v3;
 using models::make_resnet_v1;
 using models::make_resnet_v2;
+using models::make_retinanet;
 using models::make_vgg_a;
 using models::ResNetShape;
+using models::RetinaNetShape;
 using models::VggShape;
 using Make = std::shared_ptr<Model> (*)(const ModelOptions&);
 
@@ -59,7 +61,23 @@ constexpr ModelRow vgg(std::string_view name, std::string_view description, int6
   };
 }
 
+template <RetinaNetShape kShape>
+constexpr Make kRetinaNet = [](const ModelOptions& options) { return make_retinanet(kShape, options); };
+
+// The coarsest map, of stride 128, has one value at the smallest size.
+constexpr ModelRow retinanet(std::string_view name, std::string_view description, int64_t input_size, Make make) {
+  return {.name = name,
+          .description = description,
+          .input_size = input_size,
+          .smallest_input = 128,
+          .smallest_with_auxiliary = 128,
+          .detects = true,
+          .make = make};
+}
+
 constexpr int64_t kImageNet = 224;
+constexpr int64_t kCoco = 1024;  // section 4.2
+constexpr std::string_view kRetinaNetText = "RetinaNet: detector with a pyramid of 256 channels";
 constexpr int64_t kCifar = 32;
 constexpr std::string_view kV2Text = "pre-activation ResNet, identity shortcuts";
 constexpr std::string_view kSmallText = "pre-activation ResNet for small images: 3x3 stem, 16/32/64 filters";
@@ -99,6 +117,15 @@ const std::array kModels{
         kVgg<VggShape{.pooled = 1, .hidden = 512, .norm_after_linear = true}>),
     vgg("vgg11", "VGG with 11 layers, norms after convolutions alone (torchvision's vgg11_bn)", kImageNet,
         kVgg<VggShape{.pooled = 7, .hidden = 4096, .norm_after_linear = false}>),
+    retinanet("retinanet-r8", "RetinaNet for small sets: narrow backbone, pyramid of 64 channels, short heads", 256,
+              kRetinaNet<RetinaNetShape{
+                  .backbone = {.bottleneck = false, .blocks = {1, 1, 1, 1}, .width = 32, .large_images = true},
+                  .width = 64,
+                  .head_layers = 2}>),
+    retinanet("retinanet-r18", kRetinaNetText, kCoco, kRetinaNet<RetinaNetShape{.backbone = basic({2, 2, 2, 2})}>),
+    retinanet("retinanet-r50", kRetinaNetText, kCoco, kRetinaNet<RetinaNetShape{.backbone = bottleneck({3, 4, 6, 3})}>),
+    retinanet("retinanet-r101", kRetinaNetText, kCoco,
+              kRetinaNet<RetinaNetShape{.backbone = bottleneck({3, 4, 23, 3})}>),
 };
 
 void check_options(std::string_view name, const ModelOptions& options) {
@@ -107,6 +134,7 @@ void check_options(std::string_view name, const ModelOptions& options) {
   };
   at_least_1("classes", options.classes);
   at_least_1("input channels", options.input_channels);
+  if (options.detector.image_size) at_least_1("detector.image_size", *options.detector.image_size);
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout < 1)) {
     throw Error(name, "dropout must be from 0 to below 1 but is " + std::to_string(*options.dropout));
   }
@@ -130,6 +158,8 @@ int64_t Model::smallest_input() const {
   const bool with_head = options_.auxiliary && is_training() && row_.auxiliary_weight > 0;
   return with_head ? row_.smallest_with_auxiliary : row_.smallest_input;
 }
+
+void Model::start_weights() { initialise(*this); }
 
 std::string Model::title() const { return row_.name.empty() ? name() : std::string(row_.name); }
 
@@ -187,6 +217,7 @@ std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const Mod
   check_options(name, options);
   auto resolved = options;
   resolved.dropout = options.dropout.value_or(row.dropout);
+  if (row.detects) resolved.detector.image_size = options.detector.image_size.value_or(row.input_size);
   auto model = row.make(resolved);
   model->row_ = row;
   return model;
@@ -194,7 +225,7 @@ std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const Mod
 
 std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options) {
   auto model = make_uninitialised_model(name, options);
-  initialise(*model);
+  model->start_weights();
   return model;
 }
 

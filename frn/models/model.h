@@ -1,7 +1,8 @@
 // models/ holds the networks of the paper, each built from a NormActSpec, and the table that names them. No data, no
 // training.
 //
-// A model is named as in the table (`resnetv2-50`), takes x [N, input_channels, H, W] and gives logits [N, classes].
+// A model is named as in the table (`resnetv2-50`), takes x [N, input_channels, H, W] and gives logits [N, classes]; a
+// detector (`retinanet-r50`) gives logits and codes of boxes for every anchor.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -12,9 +13,22 @@
 #include <string>
 #include <string_view>
 
+#include "frn/detection/anchors.h"
 #include "frn/nn/norm_act_spec.h"
 
 namespace frn {
+
+// Of detectors alone.
+struct DetectorOptions {
+  detection::Style style = detection::Style::kPaper;
+  // The image size it is made for: norms of levels whose maps then have 2x2 values or fewer learn eps. None: the
+  // model's own.
+  std::optional<int64_t> image_size = std::nullopt;
+  // Convolutions of backbone and pyramid start as He et al. do (normal, by fan-out), not with the style's own numbers.
+  bool he_initialisation = false;
+
+  bool operator==(const DetectorOptions&) const = default;
+};
 
 struct ModelOptions {
   NormActSpec norm = NormActSpec::parse("frn+tlu");
@@ -24,13 +38,15 @@ struct ModelOptions {
   std::optional<double> dropout = std::nullopt;
   // Whether a model that has an auxiliary head (inceptionv3) builds it.
   bool auxiliary = true;
+  DetectorOptions detector{};
 
   bool operator==(const ModelOptions&) const = default;
 };
 
 struct ModelOutput {
-  at::Tensor logits;     // [N, classes]
-  at::Tensor auxiliary;  // [N, classes], while training a model with an auxiliary head; else undefined
+  at::Tensor logits;  // [N, classes]; of a detector [N, anchors, classes], anchors as detection::make_anchors has them
+  at::Tensor auxiliary{};  // [N, classes], while training a model with an auxiliary head; else undefined
+  at::Tensor codes{};      // of a detector: boxes relative to the anchors, [N, anchors, 4]; else undefined
 };
 
 class Model;
@@ -44,6 +60,7 @@ struct ModelRow {
   int64_t smallest_with_auxiliary = 1;  // in training with one
   double dropout = 0;                   // the model's own share
   double auxiliary_weight = 0;          // of the auxiliary head's loss while training; 0: the model has none
+  bool detects = false;                 // boxes, not a class of the whole image
   std::shared_ptr<Model> (*make)(const ModelOptions&) = nullptr;
 };
 
@@ -66,6 +83,8 @@ class Model : public torch::nn::Module {
  protected:
   explicit Model(ModelOptions options = {}, const ModelRow& row = {}) : options_(std::move(options)), row_(row) {}
   virtual ModelOutput run(const at::Tensor& x) = 0;
+  // The weights that training starts from, drawn from torch's default generator.
+  virtual void start_weights();
 
  private:
   friend std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options);
@@ -81,7 +100,7 @@ std::span<const ModelRow> model_table();
 const ModelRow& find_model(std::string_view name);
 
 // In float32 on the CPU, in training mode, initialised from torch's default generator: convolutions He normal
-// (fan-out), linear layers normal(0, 0.01), biases 0; norms as NormActSpec::make leaves them.
+// (fan-out), linear layers normal(0, 0.01), biases 0; norms as NormActSpec::make leaves them. Detectors: retinanet.cpp.
 std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options);
 // The same with convolutions and linear layers left as memory was, for counting and for weights that come from a file.
 std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const ModelOptions& options);

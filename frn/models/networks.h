@@ -26,4 +26,11 @@ struct VggShape {
 };
 std::shared_ptr<Model> make_vgg_a(const VggShape& shape, const ModelOptions& options);
 
+struct RetinaNetShape {
+  ResNetShape backbone;
+  int64_t width = 256;      // channels of the pyramid and the heads
+  int64_t head_layers = 4;  // convolutions of each head before the last one
+};
+std::shared_ptr<Model> make_retinanet(const RetinaNetShape& shape, const ModelOptions& options);
+
 }  // namespace frn::models

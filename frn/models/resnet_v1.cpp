@@ -1,15 +1,13 @@
 // ResNet as first published (He et al., "Deep residual learning for image recognition", 2015), the backbone of
 // detectors. Names are torchvision's, with norm for bn. The norm before the residual addition has no activation; the
 // one after it has learned parameters of its own, where the activation learns any.
-#include "frn/models/networks.h"
-#include "frn/models/parts.h"
+#include "frn/models/resnet_v1.h"
 
 namespace frn::models {
-namespace {
 
-class Block : public torch::nn::Module {
+class ResNetV1Block : public torch::nn::Module {
  public:
-  Block(const NormActSpec& norm, int64_t in, int64_t out, int64_t stride, bool bottleneck) {
+  ResNetV1Block(const NormActSpec& norm, int64_t in, int64_t out, int64_t stride, bool bottleneck) {
     const int64_t middle = bottleneck ? filters(norm, out / 4) : out;
     if (bottleneck) {
       add_layer(norm, same_conv(in, middle, 1));
@@ -43,37 +41,50 @@ class Block : public torch::nn::Module {
   ConvNormAct downsample_{nullptr};
 };
 
+ResNetV1Layers::ResNetV1Layers(torch::nn::Module& owner, const ResNetShape& shape, const NormActSpec& norm,
+                               int64_t input_channels) {
+  int64_t channels = filters(norm, shape.width);
+  conv1_ = owner.register_module("conv1", Conv2d(same_conv(input_channels, channels, 7, 2)));
+  norm1_ = owner.register_module("norm1", norm.make(channels));
+  for (size_t s = 0; s < shape.blocks.size(); ++s) {
+    const int64_t out = filters(norm, (shape.width << s) * (shape.bottleneck ? 4 : 1));
+    auto layer = owner.register_module("layer" + std::to_string(s + 1), std::make_shared<Holder>());
+    for (int64_t b = 0; b < shape.blocks[s]; ++b) {
+      const int64_t stride = s > 0 && b == 0 ? 2 : 1;
+      auto block = std::make_shared<ResNetV1Block>(norm, channels, out, stride, shape.bottleneck);
+      stages_[s].push_back(layer->register_module(std::to_string(b), std::move(block)));
+      channels = out;
+    }
+    channels_[s] = channels;
+  }
+}
+
+std::array<at::Tensor, 4> ResNetV1Layers::maps(const at::Tensor& x) {
+  std::array<at::Tensor, 4> out;
+  auto y = at::max_pool2d(norm1_->forward(conv1_->forward(x)), {3, 3}, {2, 2}, {1, 1});
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    for (auto& block : stages_[s]) y = block->forward(y);
+    out[s] = y;
+  }
+  return out;
+}
+
+namespace {
+
 class ResNetV1 : public Model {
  public:
-  ResNetV1(const ResNetShape& shape, const ModelOptions& options) : Model(options) {
-    const auto& norm = options.norm;
-    int64_t channels = filters(norm, shape.width);
-    conv1_ = register_module("conv1", Conv2d(same_conv(options.input_channels, channels, 7, 2)));
-    norm1_ = register_module("norm1", norm.make(channels));
-    for (size_t s = 0; s < shape.blocks.size(); ++s) {
-      const int64_t out = filters(norm, (shape.width << s) * (shape.bottleneck ? 4 : 1));
-      auto layer = register_module("layer" + std::to_string(s + 1), std::make_shared<Holder>());
-      for (int64_t b = 0; b < shape.blocks[s]; ++b) {
-        const int64_t stride = s > 0 && b == 0 ? 2 : 1;
-        auto block = std::make_shared<Block>(norm, channels, out, stride, shape.bottleneck);
-        blocks_.push_back(layer->register_module(std::to_string(b), std::move(block)));
-        channels = out;
-      }
-    }
-    fc_ = register_module("fc", Linear(channels, options.classes));
+  ResNetV1(const ResNetShape& shape, const ModelOptions& options)
+      : Model(options), layers_(*this, shape, options.norm, options.input_channels) {
+    fc_ = register_module("fc", Linear(layers_.channels().back(), options.classes));
   }
 
  protected:
   ModelOutput run(const at::Tensor& x) override {
-    auto y = at::max_pool2d(norm1_->forward(conv1_->forward(x)), {3, 3}, {2, 2}, {1, 1});
-    for (auto& block : blocks_) y = block->forward(y);
-    return {fc_->forward(average_over_map(y)), {}};
+    return {.logits = fc_->forward(average_over_map(layers_.maps(x).back()))};
   }
 
  private:
-  Conv2d conv1_{nullptr};
-  NormAct norm1_{nullptr};
-  std::vector<std::shared_ptr<Block>> blocks_;
+  ResNetV1Layers layers_;
   Linear fc_{nullptr};
 };
 

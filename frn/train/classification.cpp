@@ -59,7 +59,8 @@ std::vector<Metric> Classification::metrics() const {
 
 std::unique_ptr<Score> Classification::make_score() const { return std::make_unique<TopKScore>(); }
 
-Description Classification::describe(const Outputs& outputs, int64_t sample, int64_t most) const {
+Description Classification::describe(const Outputs& outputs, const data::Batch& /*batch*/, int64_t sample,
+                                     int64_t most) const {
   const auto probabilities = at::softmax(outputs.at(0)[sample].to(at::kFloat), 0);
   const auto [values, indices] = at::topk(probabilities, std::min(most, probabilities.size(0)));
   Description out;

@@ -6,14 +6,19 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <span>
 
 #include "frn/core/error.h"
 
 namespace frn::train {
 namespace {
 
-constexpr double kImagesOfLrBase = 256;  // section 4.1
-constexpr double kWarmupShare = 0.05;
+// Section 4.2 of the paper: 125,000 steps of 64 images, rate for 64; 2,000 steps of warm-up in the configuration of
+// TensorFlow's Object Detection API that its numbers fit.
+constexpr double kDetectorSteps = 125'000;
+constexpr double kDetectorImages = 64;
+constexpr double kDetectorWarmup = 2'000;
+constexpr double kCocoImages = 118'287;
 
 void must(bool holds, std::string_view key, std::string_view expected, const auto& got) {
   if (!holds) throw Error("train", fmt::format("{} must be {} but is {}", key, expected, got));
@@ -68,6 +73,8 @@ void check_numbers(const TrainSettings& config) {
        "0 (off) or more", config.clip_gradient_norm);
   must(config.timeout >= 1 && config.timeout <= 1e6, "timeout", "from 1 to 1e6 seconds", config.timeout);
   must(config.ema_decay >= 0 && config.ema_decay < 1, "ema_decay", "from 0 (off) to below 1", config.ema_decay);
+  must(std::isfinite(config.lr_images) && config.lr_images > 0, "lr_images", "more than 0", config.lr_images);
+  must(config.warmup_share >= 0 && config.warmup_share <= 1, "warmup_share", "from 0 to 1", config.warmup_share);
   must(config.lr_drop_factor > 0 && config.lr_drop_factor <= 1, "lr_drop_factor", "above 0 and at most 1",
        config.lr_drop_factor);
   for (const double drop : config.lr_drops) must(drop > 0 && drop < 1, "lr_drops", "shares between 0 and 1", drop);
@@ -148,6 +155,45 @@ std::vector<Setting> model_settings(TrainConfig& c) {
   };
 }
 
+std::vector<Setting> detection_settings(TrainConfig& c) {
+  return {
+      {.key = "style",
+       .help = "constants of a detector: the paper's, or those of torchvision's RetinaNet",
+       .value = word(c.style),
+       .choices = {"paper", "torchvision"}},
+      {.key = "backbone",
+       .help = "weights to start a detector's backbone from: a safetensors file of a classifier (resnetv1-50 for "
+               "retinanet-r50), or the folder of its run",
+       .value = &c.backbone,
+       .default_text = "random weights",
+       .value_name = "FILE"},
+      {.key = "he_initialisation",
+       .help = "start a detector's backbone and pyramid with He's random weights instead of the style's own",
+       .value = &c.he_initialisation},
+      {.key = "loss_normaliser",
+       .help =
+           "what losses are divided by: the positive anchors of a device (the paper), of the whole step, or of each "
+           "image (torchvision)",
+       .value = word(c.loss_normaliser),
+       .choices = {"device", "step", "image"}},
+      {.key = "drop_crowd",
+       .help = "leave boxes of crowds out of training; else they train as ordinary ones",
+       .value = &c.drop_crowd},
+      {.key = "score_threshold",
+       .help = "detections have a score above this",
+       .value = Setting::MaybeNumber{&c.score_threshold, -1},
+       .default_text = "1e-8; torchvision's style: 0.05"},
+      {.key = "nms_threshold",
+       .help = "of two detections of a class with an IoU above this, the one of the lower score goes",
+       .value = Setting::MaybeNumber{&c.nms_threshold, -1},
+       .default_text = "0.6; torchvision's style: 0.5"},
+      {.key = "detections_per_image",
+       .help = "detections of an image, best first",
+       .value = Setting::MaybeWhole{&c.detections_per_image, 0},
+       .default_text = "100; torchvision's style: 300"},
+  };
+}
+
 std::vector<Setting> device_settings(TrainConfig& c) {
   return {
       {.key = "batch_per_device",
@@ -194,15 +240,21 @@ std::vector<Setting> schedule_settings(TrainConfig& c) {
   return {
       {.key = "epochs",
        .help = "passes over the training set; without effect when --steps is given",
-       .value = &c.epochs},
+       .value = &c.epochs,
+       .default_text = "30; detectors: 67.6, as in the paper"},
       {.key = "steps",
        .help = "updates of the weights, in place of --epochs",
        .value = Setting::MaybeWhole{&c.steps, 0},
        .default_text = "what --epochs amounts to"},
       {.key = "lr_base",
-       .help = "learning rate for 256 images; the highest rate of a run is this times the images per update / 256",
+       .help = "learning rate for --lr-images; the highest rate of a run is this times the images per update / "
+               "--lr-images",
        .value = Setting::MaybeNumber{&c.lr_base, default_rate(c), false},
-       .default_text = "0.1 for sgd, 0.001 for adamw"},
+       .default_text = "0.1 for sgd, 0.001 for adamw; detectors: 0.05 for sgd"},
+      {.key = "lr_images",
+       .help = "images per update that --lr-base is meant for",
+       .value = &c.lr_images,
+       .default_text = "256; detectors: 64"},
       {.key = "schedule",
        .help = "how the learning rate falls after warm-up",
        .value = word(c.schedule),
@@ -210,7 +262,11 @@ std::vector<Setting> schedule_settings(TrainConfig& c) {
       {.key = "warmup_steps",
        .help = "steps in which the learning rate rises from 0, along a cosine",
        .value = Setting::MaybeWhole{&c.warmup_steps, -1},
-       .default_text = "5 % of the steps"},
+       .default_text = "--warmup-share of the steps"},
+      {.key = "warmup_share",
+       .help = "warm-up as a share of all steps, where --warmup-steps is not given",
+       .value = &c.warmup_share,
+       .default_text = "0.05; detectors: 0.016"},
       {.key = "lr_drops",
        .help = "only with --schedule step: shares of the steps after which the learning rate drops",
        .value = &c.lr_drops},
@@ -234,7 +290,8 @@ std::vector<Setting> schedule_settings(TrainConfig& c) {
        .value = &c.adam_eps},
       {.key = "weight_decay",
        .help = "weight decay of the weights of convolutions and linear layers",
-       .value = &c.weight_decay},
+       .value = &c.weight_decay,
+       .default_text = "0.0001; detectors: 0.0004"},
       {.key = "decay_norms",
        .help = "apply the weight decay to the parameters of norms and activations too",
        .value = &c.decay_norms},
@@ -293,7 +350,7 @@ std::vector<Setting> output_settings(TrainConfig& c) {
 }  // namespace
 
 double TrainSettings::lr_peak() const {
-  return lr_base.value_or(default_rate(*this)) * static_cast<double>(batch_global()) / kImagesOfLrBase;
+  return lr_base.value_or(default_rate(*this)) * static_cast<double>(batch_global()) / lr_images;
 }
 
 std::vector<Setting> settings_of(TrainConfig& config) {
@@ -306,21 +363,47 @@ std::vector<Setting> settings_of(TrainConfig& config) {
   };
   add("Data", data_settings(config));
   add("Model", model_settings(config));
+  add("Detection (retinanet-*)", detection_settings(config));
   add("Batch, devices and precision", device_settings(config));
   add("Schedule and optimiser", schedule_settings(config));
   add("Output and checkpoints", output_settings(config));
   return out;
 }
 
-bool is_general(std::string_view key) {
-  static constexpr std::array<std::string_view, 10> kOfConfig{
-      "model",           "norm",    "data",           "weights", "image_size", "augmentation", "colour",
-      "evaluation_crop", "dropout", "label_smoothing"};
-  return std::find(kOfConfig.begin(), kOfConfig.end(), key) == kOfConfig.end();
+namespace {
+
+constexpr std::array<std::string_view, 8> kOfDetectors{
+    "style",      "backbone",        "he_initialisation", "loss_normaliser",
+    "drop_crowd", "score_threshold", "nms_threshold",     "detections_per_image"};
+constexpr std::array<std::string_view, 2> kOfClassifiers{"label_smoothing", "dropout"};
+
+bool is_in(std::span<const std::string_view> keys, std::string_view key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
 
-std::vector<IdleSetting> idle_settings(const TrainConfig& config) {
+}  // namespace
+
+bool is_general(std::string_view key) {
+  static constexpr std::array<std::string_view, 8> kOfConfig{"model",      "norm",         "data",   "weights",
+                                                             "image_size", "augmentation", "colour", "evaluation_crop"};
+  return !is_in(kOfConfig, key) && !is_in(kOfDetectors, key) && !is_in(kOfClassifiers, key);
+}
+
+TrainConfig detector_defaults(OptimizerKind optimizer) {
+  TrainConfig config;
+  if (optimizer == OptimizerKind::kSgd) config.lr_base = 0.05;  // the middle of the three that the paper tries
+  config.lr_images = kDetectorImages;
+  config.warmup_share = kDetectorWarmup / kDetectorSteps;
+  config.epochs = std::round(10 * kDetectorSteps * kDetectorImages / kCocoImages) / 10;
+  config.weight_decay = 4e-4;
+  return config;
+}
+
+std::vector<IdleSetting> idle_settings(const TrainConfig& config, bool detects) {
   std::vector<IdleSetting> out;
+  for (const auto key : detects ? std::span<const std::string_view>(kOfClassifiers) : kOfDetectors) {
+    out.push_back({key, "model", config.model, detects ? "the name of a classifier" : "the name of a detector"});
+  }
   if (config.schedule != Decay::kStep) {
     const auto* const is = config.schedule == Decay::kCosine ? "cosine" : "constant";
     for (const auto* key : {"lr_drops", "lr_drop_factor"}) out.push_back({key, "schedule", is, "step"});
@@ -351,6 +434,12 @@ void check(const TrainConfig& config) {
        "from 0 to below 1, or -1 for the model's own", config.dropout.value_or(0));
   must(config.evaluation_crop >= 0 && config.evaluation_crop <= 1, "evaluation_crop", "from 0 (off) to 1",
        config.evaluation_crop);
+  const auto share_or_none = [](std::string_view key, const std::optional<double>& value) {
+    must(!value || (*value >= 0 && *value < 1), key, "from 0 to below 1, or -1 for the style's own", value.value_or(0));
+  };
+  share_or_none("score_threshold", config.score_threshold);
+  share_or_none("nms_threshold", config.nms_threshold);
+  if (config.detections_per_image) at_least(1, "detections_per_image", *config.detections_per_image);
 }
 
 Schedule schedule_of(const TrainSettings& settings, int64_t batches_per_epoch) {
@@ -360,7 +449,7 @@ Schedule schedule_of(const TrainSettings& settings, int64_t batches_per_epoch) {
   const auto by_epochs = std::llround(settings.epochs * static_cast<double>(batches_per_epoch));
   schedule.steps = settings.steps.value_or(std::max<int64_t>(1, by_epochs));
   schedule.warmup_steps =
-      settings.warmup_steps.value_or(std::llround(kWarmupShare * static_cast<double>(schedule.steps)));
+      settings.warmup_steps.value_or(std::llround(settings.warmup_share * static_cast<double>(schedule.steps)));
   schedule.drops = settings.lr_drops;
   schedule.drop_factor = settings.lr_drop_factor;
   return schedule;

@@ -13,6 +13,8 @@
 
 #include "frn/core/value.h"
 #include "frn/data/augment.h"
+#include "frn/detection/anchors.h"
+#include "frn/train/loss_normaliser.h"
 #include "frn/train/settings.h"
 
 namespace frn::train {
@@ -30,7 +32,21 @@ struct TrainConfig : TrainSettings {
   double evaluation_crop = 0;                      // 0: the whole image, squashed to a square
   std::optional<double> dropout;                   // none: the model's own
   double label_smoothing = 0;
+
+  // Of detectors
+  detection::Style style = detection::Style::kPaper;
+  std::string backbone;            // weights of a classifier, or its run, to start the backbone from; empty: fresh
+  bool he_initialisation = false;  // of fresh backbones; else the style's own
+  LossNormaliser loss_normaliser = LossNormaliser::kDevice;
+  bool drop_crowd = false;
+  std::optional<double> score_threshold;  // none, here and below: the style's own
+  std::optional<double> nms_threshold;    // IoU above which the lower of two boxes of a class goes
+  std::optional<int64_t> detections_per_image;
 };
+
+// The defaults of runs that train a detector: the schedule of section 4.2, as epochs of COCO's 118,287 images, so that
+// it counts for other sets and numbers of images per step.
+TrainConfig detector_defaults(OptimizerKind optimizer = OptimizerKind::kSgd);
 
 // One setting: its key in TOML (the option is --its-key), what it means, and its value in a config.
 struct Setting {
@@ -79,7 +95,8 @@ struct IdleSetting {
   std::string is;
   std::string_view instead;
 };
-std::vector<IdleSetting> idle_settings(const TrainConfig& config);
+// `detects`: whether the model finds boxes.
+std::vector<IdleSetting> idle_settings(const TrainConfig& config, bool detects);
 
 // Throws frn::Error for the first value that cannot be: "[train] batch_per_device must be ...".
 void check(const TrainConfig& config);

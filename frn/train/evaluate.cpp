@@ -130,6 +130,7 @@ Evaluation evaluate(const Network& network, const Task& task, const std::shared_
   }
   result.samples = static_cast<int64_t>(sums.samples);
   result.values = values_of(task, sums, *score);
+  result.score = std::move(score);
   return result;
 }
 

@@ -15,6 +15,7 @@ struct Evaluation {
   NamedValues values;  // "loss", its parts where there are several, and the task's metrics
   int64_t samples = 0;
   std::vector<data::BrokenSample> broken;  // this rank's samples that could not be read, and do not count
+  std::shared_ptr<const Score> score;      // of the whole set
 
   double operator[](std::string_view key) const { return value_of(values, key); }
 };

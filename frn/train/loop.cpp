@@ -153,10 +153,10 @@ StepOptions Loop::step_options() {
   return options;
 }
 
-// The file of --weights may be gone once a checkpoint holds what became of it.
+// The files of --weights and --backbone may be gone once a checkpoint holds what became of them.
 void Loop::load_start() {
   const auto found = group_->is_first() ? checkpoints_.newest() : std::nullopt;
-  if (group_->is_first() && !found && !parts_.weights.empty()) load_state(module_, read_weights(parts_.weights));
+  if (group_->is_first() && !found && parts_.load_weights) parts_.load_weights();
   if (settings_.ema_decay > 0) average_.emplace(module_, settings_.ema_decay);
   if (found) load(*found);
 }

@@ -1,6 +1,7 @@
 // A run from its first step, or its newest checkpoint, to its end: what Trainer and train() share.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,8 +24,8 @@ struct LoopParts {
   std::shared_ptr<const Task> task;
   std::shared_ptr<const data::Dataset> training_set, validation_set;  // the latter may be null
   data::Pipeline training_pipeline, validation_pipeline;
-  std::string data_name;          // for messages
-  std::filesystem::path weights;  // to start from; empty: as the network has them
+  std::string data_name;               // for messages
+  std::function<void()> load_weights;  // to start from, where there is no checkpoint; empty: as the network has them
   TrainSettings settings;
   TrainerEvents events;
   std::shared_ptr<dist::Group> group;

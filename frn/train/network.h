@@ -15,7 +15,7 @@
 namespace frn::train {
 
 // What a model gives; a task knows which is which. A classifier gives its logits, and those of an auxiliary head after
-// them where it has one.
+// them where it has one; a detector gives logits and codes of boxes.
 using Outputs = std::vector<at::Tensor>;
 
 inline Outputs to_outputs(at::Tensor tensor) { return {std::move(tensor)}; }
@@ -25,7 +25,10 @@ Outputs to_outputs(const std::tuple<T...>& tensors) {
   return std::apply([](const auto&... tensor) { return Outputs{tensor...}; }, tensors);
 }
 inline Outputs to_outputs(const ModelOutput& output) {
-  return output.auxiliary.defined() ? Outputs{output.logits, output.auxiliary} : Outputs{output.logits};
+  Outputs out{output.logits};
+  if (output.auxiliary.defined()) out.push_back(output.auxiliary);
+  if (output.codes.defined()) out.push_back(output.codes);
+  return out;
 }
 
 // Shares the module.

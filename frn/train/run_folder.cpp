@@ -8,6 +8,7 @@
 #include "frn/nn/layers.h"
 #include "frn/nn/weights.h"
 #include "frn/train/classification.h"
+#include "frn/train/detection.h"
 #include "frn/train/own_random_numbers.h"
 #include "frn/train/run_hold.h"
 
@@ -18,6 +19,45 @@ namespace {
 bool may_be_there(const std::string& name) {
   return name == "cell.toml" || name == "output.txt" || name == "failure.txt" || name == kRunLock ||
          is_partial_file(name);
+}
+
+detection::DetectOptions detect_options(const TrainConfig& config) {
+  auto options = detection::detect_options_of(config.style);
+  options.least_score = config.score_threshold.value_or(options.least_score);
+  options.overlap = config.nms_threshold.value_or(options.overlap);
+  options.most = config.detections_per_image.value_or(options.most);
+  return options;
+}
+
+// Of a file, or of the newest checkpoint of a run: its moving average where there is one.
+NamedTensors weights_of(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return read_weights(path);
+  const RunFolder folder{path};
+  const auto found = CheckpointFolder(folder.checkpoints()).newest();
+  if (!found) throw Error("train", path.string() + " has no checkpoint to take a backbone from");
+  return found->checkpoint.averages.empty() ? found->checkpoint.model : found->checkpoint.averages;
+}
+
+// A classifier's weights but those of its last layer.
+void load_backbone(Model& model, const std::filesystem::path& path) {
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : weights_of(path)) {
+    if (!name.starts_with("fc.")) tensors["backbone.body." + name] = tensor;
+  }
+  const auto report = load_state(model, tensors, LoadMode::kPartial);
+  std::string wrong;
+  const auto note = [&](const std::vector<std::string>& names, const char* what) {
+    for (const auto& name : names) {
+      if (wrong.empty() && name.starts_with("backbone.body.")) wrong = name + " " + what;
+    }
+  };
+  note(report.missing, "is not among them");
+  note(report.unexpected, "has no place in it");
+  note(report.misfits, "does not fit");
+  if (!wrong.empty()) {
+    throw Error("train", path.string() + " must hold the weights of the backbone of " + std::string(model.row().name) +
+                             " with its norm, but " + wrong);
+  }
 }
 
 }  // namespace
@@ -95,20 +135,43 @@ int64_t images_to_evaluate_at_once(const TrainSettings& settings, int64_t proces
   return std::clamp(settings.batch_per_device * settings.devices / processes, kFewest, kMost);
 }
 
-std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels) {
+std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, const data::SetFacts& facts) {
   const OwnRandomNumbers random(RandomKey(static_cast<uint64_t>(config.seed)).value(), at::kCPU);
   auto model = frn::make_model(config.model, {.norm = NormActSpec::parse(config.norm),
                                               .classes = classes,
-                                              .input_channels = channels,
-                                              .dropout = config.dropout});
+                                              .input_channels = facts.channels,
+                                              .dropout = config.dropout,
+                                              .detector = {.style = config.style,
+                                                           .image_size = config.image_size.value_or(facts.image_size),
+                                                           .he_initialisation = config.he_initialisation}});
   if (config.channels_last()) set_memory_format(*model, at::MemoryFormat::ChannelsLast);
   return model;
 }
 
 std::shared_ptr<const Task> make_task(const TrainConfig& config, const Model& model,
-                                      const std::vector<std::string>& classes) {
+                                      const std::vector<std::string>& classes, const std::vector<int64_t>& class_ids) {
+  if (model.row().detects) {
+    return std::make_shared<Detection>(DetectionOptions{.classes = classes,
+                                                        .class_ids = class_ids,
+                                                        .style = config.style,
+                                                        .normaliser = config.loss_normaliser,
+                                                        .drop_crowd = config.drop_crowd,
+                                                        .detect = detect_options(config)});
+  }
   return std::make_shared<Classification>(ClassificationOptions{
       .classes = classes, .label_smoothing = config.label_smoothing, .auxiliary_weight = model.row().auxiliary_weight});
+}
+
+std::shared_ptr<const Task> make_task(const TrainConfig& config, const Model& model, const data::Dataset& set) {
+  return make_task(config, model, set.classes(), set.class_ids());
+}
+
+void load_start(Model& model, const TrainConfig& config) {
+  if (!config.weights.empty()) {
+    load_state(model, read_weights(config.weights));
+  } else if (!config.backbone.empty()) {
+    load_backbone(model, config.backbone);
+  }
 }
 
 TrainedModel open_trained(const RunFolder& folder, Weights weights) {
@@ -128,7 +191,7 @@ TrainedModel open_trained(const RunFolder& folder, Weights weights) {
   // Checkpoints of earlier versions do not tell: sets were as is usual for their kind.
   const auto usual = [&] { return data::parse_data_name(trained.config.data).kind->usual; };
   trained.facts = checkpoint.state.facts ? *checkpoint.state.facts : usual();
-  trained.model = make_model(trained.config, static_cast<int64_t>(trained.classes.size()), trained.facts.channels);
+  trained.model = make_model(trained.config, static_cast<int64_t>(trained.classes.size()), trained.facts);
   trained.task = make_task(trained.config, *trained.model, trained.classes);
   load_state(*trained.model, trained.averaged ? checkpoint.averages : checkpoint.model);
   trained.model->eval();

@@ -47,10 +47,14 @@ data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::SetFac
 int64_t images_to_evaluate_at_once(const TrainSettings& settings, int64_t processes = 1);
 
 // Fresh weights that follow from the seed; torch's own generator goes on as if nothing had been drawn from it.
-std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, int64_t channels);
-// What the model learns.
+std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, const data::SetFacts& facts);
+// What the model learns, on a set with these classes (data::Dataset::classes, class_ids).
 std::shared_ptr<const Task> make_task(const TrainConfig& config, const Model& model,
-                                      const std::vector<std::string>& classes);
+                                      const std::vector<std::string>& classes,
+                                      const std::vector<int64_t>& class_ids = {});
+std::shared_ptr<const Task> make_task(const TrainConfig& config, const Model& model, const data::Dataset& set);
+// The weights that the settings name to start from, --weights or --backbone. Throws frn::Error when they do not fit.
+void load_start(Model& model, const TrainConfig& config);
 
 // A run's network with the weights of its newest whole checkpoint, in eval mode; the moving average's where one is kept
 // and asked for.

@@ -32,9 +32,11 @@ struct TrainSettings {
   // Schedule
   double epochs = 30;
   std::optional<int64_t> steps{};   // none: as many as the epochs have
-  std::optional<double> lr_base{};  // for 256 images; none: kSgdRate or kAdamWRate, by the optimizer
+  std::optional<double> lr_base{};  // for lr_images images; none: kSgdRate or kAdamWRate, by the optimizer
+  double lr_images = 256;           // section 4.1; detectors: 64 (section 4.2)
   Decay schedule = Decay::kCosine;
-  std::optional<int64_t> warmup_steps{};  // none: 5 % of the steps
+  std::optional<int64_t> warmup_steps{};  // none: warmup_share of the steps
+  double warmup_share = 0.05;
   std::vector<double> lr_drops{0.33, 0.67, 0.9};
   double lr_drop_factor = 0.1;
 
@@ -64,7 +66,7 @@ struct TrainSettings {
   int64_t checkpoints_kept = 3;
 
   int64_t batch_global() const { return batch_per_device * devices * accumulate; }
-  double lr_peak() const;  // lr_base*batch_global/256 (section 4.1)
+  double lr_peak() const;  // lr_base*batch_global/lr_images
   bool bfloat16() const { return autocast == Autocast::kBfloat16; }
   bool channels_last() const { return layout == Layout::kChannelsLast; }
 };

@@ -25,6 +25,17 @@ class Score {
   virtual void merge(std::span<const double> packed) = 0;
   // One for each of the task's metrics, in their order; not a number where nothing was added.
   virtual std::vector<double> values() const = 0;
+  // What `frn eval` tells beside the values: entries of its eval.json, lines for a person, files beside it.
+  struct Details {
+    Value entries = Value::empty_table();
+    std::string text{};
+    struct File {
+      std::string name;
+      std::string text;
+    };
+    std::vector<File> files{};
+  };
+  virtual Details details() const { return {}; }
 };
 
 struct NamedLoss {
@@ -39,8 +50,14 @@ struct LossContext {
 
 // What `frn predict` shows of one sample.
 struct Description {
+  struct NamedBox {
+    data::Box box;  // in pixels of the image as it was read
+    std::string name;
+    double score = 0;
+  };
   Value entries = Value::empty_table();  // for --json
-  std::string text;                      // lines for a person
+  std::string text{};                    // lines for a person
+  std::vector<NamedBox> boxes{};         // to be drawn on the image
 };
 
 class Task {
@@ -65,7 +82,10 @@ class Task {
   virtual std::unique_ptr<Score> make_training_score() const { return make_score(); }
 
   // Of sample number `sample`, with at most `most` entries.
-  virtual Description describe(const Outputs& /*outputs*/, int64_t /*sample*/, int64_t /*most*/) const { return {}; }
+  virtual Description describe(const Outputs& /*outputs*/, const data::Batch& /*batch*/, int64_t /*sample*/,
+                               int64_t /*most*/) const {
+    return {};
+  }
 };
 
 // A score's values under its metrics' keys.

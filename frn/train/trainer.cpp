@@ -29,6 +29,8 @@ class Threads {
   int before_;
 };
 
+constexpr int64_t kCoarsestStride = 128;  // of a detector's maps
+
 const char* device_name(DeviceKind kind) { return kind == DeviceKind::kCuda ? "cuda" : "cpu"; }
 
 // The given group, or the one that the environment names, on the device that the settings ask for.
@@ -99,7 +101,25 @@ void check_parts(const Task* task, const data::Dataset* training_set, const std:
   must(!out.empty(), "options.out, the folder of the run,");
 }
 
+// A detector needs boxes, a classifier needs a class for the whole image.
+void check_fits(const TrainConfig& config, const data::Dataset& set) {
+  const bool detects = find_model(config.model).detects;
+  if (detects == set.has_boxes()) return;
+  throw Error("train", detects
+                           ? fmt::format("{} finds boxes, but {} has none; give --data coco:DIR, voc:DIR or shapes, "
+                                         "or another --model",
+                                         config.model, config.data)
+                           : fmt::format("{} names the class of an image, but {} has boxes; give a detector, such "
+                                         "as --model retinanet-r18, or other --data",
+                                         config.model, config.data));
+}
+
 void check_image_size(const TrainConfig& config, const Model& model, int64_t size) {
+  if (model.row().detects && model.options().detector.style == detection::Style::kPaper &&
+      size % kCoarsestStride != 0) {
+    throw Error("train", fmt::format("image_size must be a multiple of {} for {} but is {}", kCoarsestStride,
+                                     config.model, size));
+  }
   if (size >= model.smallest_input()) return;
   throw Error("train",
               fmt::format("image_size must be at least {} for {} but is {}; give --image-size or another model",
@@ -153,7 +173,7 @@ Outcome Trainer::run(const std::atomic<bool>& stop) {
        .training_pipeline = options_.training_pipeline.value_or(usual_pipeline(facts, true)),
        .validation_pipeline = options_.validation_pipeline.value_or(usual_pipeline(facts, false)),
        .data_name = "the training set",
-       .weights = {},
+       .load_weights = nullptr,
        .settings = settings,
        .events = options_.events,
        .group = group,
@@ -173,18 +193,19 @@ Outcome train(const RunFolder& folder, const TrainConfig& asked, const TrainerEv
   const auto training_set = data::open_dataset(data, data::Split::kTrain);
   const auto validation_set = data::open_dataset(data, data::Split::kValidation);
   const auto& facts = training_set->facts();
-  const auto model = make_model(config, static_cast<int64_t>(training_set->classes().size()), facts.channels);
+  check_fits(config, *training_set);
+  const auto model = make_model(config, static_cast<int64_t>(training_set->classes().size()), facts);
   check_image_size(config, *model, evaluation_pipeline(config, facts).size);
   Loop loop({.folder = folder,
              .config_text = to_toml(config),
              .network = model,
-             .task = make_task(config, *model, training_set->classes()),
+             .task = make_task(config, *model, *training_set),
              .training_set = training_set,
              .validation_set = validation_set,
              .training_pipeline = training_pipeline(config, facts),
              .validation_pipeline = evaluation_pipeline(config, facts),
              .data_name = config.data,
-             .weights = config.weights,
+             .load_weights = [&] { load_start(*model, config); },
              .settings = config,
              .events = events,
              .group = group,
