@@ -1,60 +1,152 @@
-// frn predict: the classes of image files.
+// frn predict: what a run's network sees in image files. Of detectors it also writes pictures with the boxes on them.
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
 #include <torch/types.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
 
 #include "frn/cli/commands.h"
 #include "frn/cli/exit.h"
 #include "frn/cli/output.h"
 #include "frn/core/error.h"
+#include "frn/core/text.h"
+#include "frn/core/whole_file.h"
 #include "frn/data/bytes.h"
 #include "frn/data/decode.h"
+#include "frn/data/drawing.h"
 #include "frn/train/run_folder.h"
 
 namespace frn::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr uint64_t kLongestFile = uint64_t{1} << 30;
+constexpr int64_t kMostBoxes = 100;
+constexpr int64_t kMostClasses = 5;
+constexpr double kLeastScore = 0.3;  // of boxes; a detector has hundreds of unlikely ones
 
 struct Options {
   std::string run;
   std::vector<std::string> images;
-  int64_t top = 5;
+  int64_t top = 0;
+  double least_score = -1;
+  std::string out;
   bool as_json = false;
 };
 
+bool is_image(const fs::path& path) {
+  auto ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+// Of a folder its images, by name; without those of folders in it.
+std::vector<std::string> files_of(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const auto& name : names) {
+    std::error_code error;
+    if (!fs::is_directory(name, error)) {
+      out.push_back(name);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (const auto& entry : fs::directory_iterator(name, error)) {
+      if (is_image(entry.path())) found.push_back(entry.path().string());
+    }
+    if (error) throw Error("predict", name + ": cannot read the folder: " + error.message());
+    if (found.empty()) throw Error("predict", name + ": the folder must hold JPEG or PNG files but has none");
+    std::sort(found.begin(), found.end());
+    out.insert(out.end(), found.begin(), found.end());
+  }
+  return out;
+}
+
 // Of a batch of one image.
-train::Description describe(const train::TrainedModel& trained, data::Batch batch, int64_t most) {
+train::Description describe(const train::TrainedModel& trained, data::Batch batch,
+                            const train::DescribeOptions& options) {
   const torch::NoGradGuard no_grad;
   const auto format = trained.config.channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const train::Network network(trained.model);
   batch.images = batch.images.contiguous(format);
-  return trained.task->describe(network.forward(batch.images, trained.config.bfloat16()), batch, 0, most);
+  return trained.task->describe(network.forward(batch.images, trained.config.bfloat16()), batch, 0, options);
 }
 
+// Pictures in a folder: of two images of one name in different folders the second gets a number.
+class Pictures {
+ public:
+  explicit Pictures(fs::path folder) : folder_(std::move(folder)) {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) throw Error("predict", "cannot make the folder " + folder_.string() + ": " + error.message());
+  }
+
+  fs::path write(const fs::path& source, const data::ImageSource& image, const train::Description& found) {
+    const auto size = image.size();
+    std::vector<data::DrawnBox> boxes;
+    for (auto one = found.boxes.rbegin(); one != found.boxes.rend(); ++one) {  // the best on top
+      const auto& box = one->box;
+      boxes.push_back({box.left, box.top, box.right, box.bottom, fmt::format("{} {:.0f}%", one->name, 100 * one->score),
+                       data::colour_of(box.label)});
+    }
+    const auto picture = data::drawn(image.read({0, 0, size.height, size.width}, size), boxes);
+    const auto path = free_name(source.stem().string());
+    write_whole_file(path, data::to_png(picture), "predict");
+    return path;
+  }
+
+ private:
+  fs::path free_name(const std::string& stem) {
+    auto name = stem;
+    for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}-{}", stem, i);
+    return folder_ / (name + ".png");
+  }
+
+  fs::path folder_;
+  std::set<std::string> taken_;
+};
+
 void run(const Options& options) {
+  const auto files = files_of(options.images);
   const auto trained = train::open_trained({options.run});
   for (const auto& sentence : trained.damaged) fmt::print(stderr, "frn: {}\n", sentence);
+  const bool detects = trained.model->row().detects;
+  if (!detects && !options.out.empty()) {
+    throw UsageError("[predict] --out is for pictures with boxes, but the run has a classifier; leave it out");
+  }
+  std::optional<Pictures> pictures;
+  if (detects) pictures.emplace(options.out.empty() ? fs::path(options.run) / "predictions" : fs::path(options.out));
+  const train::DescribeOptions wanted{.most = options.top > 0 ? options.top
+                                              : detects       ? kMostBoxes
+                                                              : kMostClasses,
+                                      .least_score = options.least_score >= 0 ? options.least_score
+                                                     : detects                ? kLeastScore
+                                                                              : 0};
   const auto pipeline = train::evaluation_pipeline(trained.config, trained.facts);
   auto image = at::empty({1, pipeline.channels, pipeline.size, pipeline.size});
   const std::span<float> out(image.mutable_data_ptr<float>(), static_cast<size_t>(image.numel()));
   auto batch = data::make_batch(image, std::vector<data::Target>(1));
   auto list = Value::empty_list();
   int failures = 0;
-  for (const auto& path : options.images) {
+  for (const auto& path : files) {
     try {
       const auto source = data::open_image(data::read_file(path, "predict", kLongestFile), path);
       batch.geometries = {pipeline.run(*source, RandomKey(0), out)};
+      const auto found = describe(trained, batch, wanted);
+      Value entry{{"image", path}};
+      for (const auto& [key, value] : found.entries.as_table()) entry[key] = value;
+      if (pictures) entry["picture"] = pictures->write(path, *source, found).string();
+      if (!options.as_json) {
+        fmt::print("{}{}\n{}", path, pictures ? " -> " + entry["picture"].as_text() : "", found.text);
+      }
+      list.push_back(std::move(entry));
     } catch (const Error& error) {
       fmt::print(stderr, "frn: {}\n", error.what());
       ++failures;
-      continue;
     }
-    const auto found = describe(trained, batch, options.top);
-    if (!options.as_json) fmt::print("{}\n{}", path, found.text);
-    Value entry{{"image", path}};
-    for (const auto& [key, value] : found.entries.as_table()) entry[key] = value;
-    list.push_back(std::move(entry));
   }
   if (options.as_json) print_json(list);
   if (failures > 0) throw Exit{kExitError};
@@ -65,8 +157,11 @@ void run(const Options& options) {
 Command predict_command() {
   auto options = std::make_shared<Options>();
   return {.name = "predict",
-          .help = "Name the classes of image files",
-          .options = {{.name = "IMAGE", .to = &options->images, .help = "JPEG or PNG files", .required = true},
+          .help = "Name the classes of image files, or draw the objects found in them",
+          .options = {{.name = "IMAGE",
+                       .to = &options->images,
+                       .help = "JPEG or PNG files, or folders of them",
+                       .required = true},
                       {.name = "--run",
                        .to = &options->run,
                        .help = "Folder of the run, which frn train --out made",
@@ -74,8 +169,19 @@ Command predict_command() {
                        .required = true},
                       {.name = "--top",
                        .to = &options->top,
-                       .help = "Number of classes to name, most probable first",
+                       .help = "Number of classes or boxes to name, most probable first",
+                       .default_text = "5 classes; of a detector 100 boxes",
                        .range = Range{1}},
+                      {.name = "--score",
+                       .to = &options->least_score,
+                       .help = "Least score of what is shown, from 0 to 1",
+                       .default_text = "0; of a detector 0.3",
+                       .range = Range{0, 1}},
+                      {.name = "--out",
+                       .to = &options->out,
+                       .help = "Of a detector: folder for pictures with the boxes, PNG",
+                       .value = "DIR",
+                       .default_text = "predictions in the run's folder"},
                       {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
           .run = [options](const Given&) { run(*options); }};
 }

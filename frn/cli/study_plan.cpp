@@ -11,6 +11,7 @@
 #include "frn/data/dataset.h"
 #include "frn/data/loader.h"
 #include "frn/models/model.h"
+#include "frn/train/run_folder.h"
 
 namespace frn::cli {
 namespace {
@@ -30,7 +31,10 @@ DataFacts facts_of(const std::string& data) {
 }
 
 ModelOptions model_options(const PlannedCell& cell) {
-  return {.norm = NormActSpec::parse(cell.config.norm), .classes = cell.classes, .input_channels = cell.channels};
+  return {.norm = NormActSpec::parse(cell.config.norm),
+          .classes = cell.classes,
+          .input_channels = cell.channels,
+          .detector = {.style = cell.config.style, .image_size = cell.image_size}};
 }
 
 // Networks of the same kind need to be built once, not once per cell.
@@ -89,8 +93,9 @@ Estimate estimate(const PlannedCell& cell, const MeasuredStep& measured) {
 }  // namespace
 
 train::TrainConfig config_of(const study::Cell& cell) {
-  train::TrainConfig config;
-  train::read_toml_text(config, study::to_toml(cell.settings), "settings");
+  const auto text = study::to_toml(cell.settings);
+  const auto config =
+      train::applied_to_defaults([&](train::TrainConfig& to) { train::read_toml_text(to, text, "settings"); });
   train::check(config);
   return config;
 }

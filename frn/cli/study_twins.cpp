@@ -1,13 +1,16 @@
 #include "frn/cli/study_twins.h"
 
 #include "frn/cli/study_plan.h"
+#include "frn/models/model.h"
 #include "frn/nn/norm_act_spec.h"
 
 namespace frn::cli {
 namespace {
 
+// Whether it does not matter to a training which images share a device.
 bool sees_single_images(const train::TrainConfig& config) {
-  return !NormActSpec::parse(config.norm).norm().batch_method;
+  const bool losses_do = !find_model(config.model).detects || config.loss_normaliser != train::LossNormaliser::kDevice;
+  return losses_do && !NormActSpec::parse(config.norm).norm().batch_method;
 }
 
 }  // namespace

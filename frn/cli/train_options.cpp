@@ -8,6 +8,7 @@
 #include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/models/model.h"
+#include "frn/train/run_folder.h"
 
 namespace frn::cli {
 namespace {
@@ -103,12 +104,7 @@ double TrainOptions::timeout(const Given& given) const {
 }
 
 train::TrainConfig TrainOptions::resolve(const Given& given) const {
-  train::TrainConfig config;
-  apply(config, given);
-  if (find_model(config.model).detects) {  // whose defaults are others
-    config = train::detector_defaults(config.optimizer);
-    apply(config, given);
-  }
+  const auto config = train::applied_to_defaults([&](train::TrainConfig& to) { apply(to, given); });
   train::check(config);
   refuse_idle(config, given);
   return config;

@@ -20,6 +20,7 @@ constexpr std::array kForeign{
     ForeignModel{"torchvision", "resnet101", "resnetv1-101", "bn+relu"},
     ForeignModel{"torchvision", "inception_v3", "inceptionv3", "bn(eps=0.001)+relu"},
     ForeignModel{"torchvision", "vgg11_bn", "vgg11", "bn+relu"},
+    ForeignModel{"torchvision", "retinanet_resnet50_fpn", "retinanet-r50", "bn+relu"},
     ForeignModel{"timm", "resnetv2_18", "resnetv2-18", "bn+relu"},
     ForeignModel{"timm", "resnetv2_34", "resnetv2-34", "bn+relu"},
     ForeignModel{"timm", "resnetv2_50", "resnetv2-50", "bn+relu"},
@@ -88,6 +89,7 @@ at::Tensor reshaped(const ForeignModel& foreign, const std::string& name, const 
 std::map<std::string, std::vector<std::string>> layers_of(std::string_view model, bool auxiliary) {
   ModelOptions options{.norm = NormActSpec::parse("bn+relu"), .classes = 1};
   options.auxiliary = auxiliary;
+  options.detector.style = detection::Style::kTorchvision;
   std::map<std::string, std::vector<std::string>> layers;
   for (const auto& layer : make_uninitialised_model(model, options)->named_modules()) {
     std::vector<std::string> needed;

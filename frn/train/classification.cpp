@@ -71,15 +71,16 @@ std::vector<Metric> Classification::metrics() const {
 std::unique_ptr<Score> Classification::make_score() const { return std::make_unique<TopKScore>(); }
 
 Description Classification::describe(const Outputs& outputs, const data::Batch& /*batch*/, int64_t sample,
-                                     int64_t most) const {
+                                     const DescribeOptions& options) const {
   const auto probabilities = at::softmax(outputs.at(0)[sample].to(at::kFloat), 0);
-  const auto [values, indices] = at::topk(probabilities, std::min(most, probabilities.size(0)));
+  const auto [values, indices] = at::topk(probabilities, std::min(options.most, probabilities.size(0)));
   Description out;
   auto list = Value::empty_list();
   for (int64_t i = 0; i < values.size(0); ++i) {
     const auto index = static_cast<size_t>(indices[i].item<int64_t>());
     const auto name = index < options_.classes.size() ? options_.classes[index] : std::to_string(index);
     const double probability = values[i].item<double>();
+    if (probability < options.least_score) break;
     list.push_back({{"name", name}, {"probability", probability}});
     out.text += fmt::format("  {:6.2f} %  {}\n", 100 * probability, name);
   }

@@ -24,7 +24,8 @@ class Classification : public Task {
                                 const LossContext& context) const override;
   std::vector<Metric> metrics() const override;
   std::unique_ptr<Score> make_score() const override;
-  Description describe(const Outputs& outputs, const data::Batch& batch, int64_t sample, int64_t most) const override;
+  Description describe(const Outputs& outputs, const data::Batch& batch, int64_t sample,
+                       const DescribeOptions& options) const override;
 
  private:
   ClassificationOptions options_;

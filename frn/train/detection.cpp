@@ -241,9 +241,11 @@ std::vector<FoundBox> Detection::found(const Outputs& outputs, const data::Batch
   return out;
 }
 
-Description Detection::describe(const Outputs& outputs, const data::Batch& batch, int64_t sample, int64_t most) const {
+Description Detection::describe(const Outputs& outputs, const data::Batch& batch, int64_t sample,
+                                const DescribeOptions& options) const {
   auto boxes = found(outputs, batch, sample);
-  if (static_cast<int64_t>(boxes.size()) > most) boxes.resize(static_cast<size_t>(most));
+  std::erase_if(boxes, [&](const FoundBox& one) { return one.score < options.least_score; });
+  if (static_cast<int64_t>(boxes.size()) > options.most) boxes.resize(static_cast<size_t>(options.most));
   Description out;
   auto list = Value::empty_list();
   for (const auto& [box, score] : boxes) {

@@ -46,7 +46,8 @@ class Detection : public Task {
   // Positive anchors of an image.
   std::vector<Metric> training_metrics() const override;
   std::unique_ptr<Score> make_training_score() const override;
-  Description describe(const Outputs& outputs, const data::Batch& batch, int64_t sample, int64_t most) const override;
+  Description describe(const Outputs& outputs, const data::Batch& batch, int64_t sample,
+                       const DescribeOptions& options) const override;
 
   // What the network finds in sample number `sample`, in pixels of the image before it was moved, best first.
   std::vector<FoundBox> found(const Outputs& outputs, const data::Batch& batch, int64_t sample) const;

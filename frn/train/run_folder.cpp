@@ -97,6 +97,15 @@ TrainConfig RunFolder::read_config() const {
   return config;
 }
 
+TrainConfig applied_to_defaults(const std::function<void(TrainConfig&)>& apply) {
+  TrainConfig config;
+  apply(config);
+  if (!find_model(config.model).detects) return config;
+  config = detector_defaults(config.optimizer);
+  apply(config);
+  return config;
+}
+
 TrainConfig with_eps_of_weights(TrainConfig config) {
   if (config.weights.empty()) return config;
   const auto metadata = read_metadata(config.weights);

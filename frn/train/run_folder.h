@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "frn/data/dataset.h"
@@ -33,6 +34,10 @@ struct RunFolder {
   // Throws frn::Error when there is no run.
   TrainConfig read_config() const;
 };
+
+// What `apply` makes of the defaults, which are others for a detector than for a classifier: those of the model that it
+// names. Throws frn::Error for an unknown one.
+TrainConfig applied_to_defaults(const std::function<void(TrainConfig&)>& apply);
 
 // The settings with the eps that the weights to start from were trained with, where their file names it, their norm is
 // the same and the settings name none: eps is no weight, and another one gives other outputs.

@@ -48,6 +48,11 @@ struct LossContext {
   int64_t devices = 1;  // that share the batch evenly, samples in order
 };
 
+struct DescribeOptions {
+  int64_t most = 5;        // entries, the best ones
+  double least_score = 0;  // of an entry; from 0 to 1
+};
+
 // What `frn predict` shows of one sample.
 struct Description {
   struct NamedBox {
@@ -81,9 +86,9 @@ class Task {
   virtual std::vector<Metric> training_metrics() const { return metrics(); }
   virtual std::unique_ptr<Score> make_training_score() const { return make_score(); }
 
-  // Of sample number `sample`, with at most `most` entries.
+  // Of sample number `sample`.
   virtual Description describe(const Outputs& /*outputs*/, const data::Batch& /*batch*/, int64_t /*sample*/,
-                               int64_t /*most*/) const {
+                               const DescribeOptions& /*options*/) const {
     return {};
   }
 };

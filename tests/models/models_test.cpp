@@ -33,7 +33,8 @@ ModelOptions options_of(std::string_view norm) { return {.norm = NormActSpec::pa
 // Networks of 45 million weights and more are made of the same parts as their smaller sisters, but take minutes: in
 // `make test` they run with fewer norms. `make check-all` sets FRN_ALL_CASES and runs every one of them with all.
 bool runs_everything(std::string_view name) {
-  const bool heavy = name == "vgg-a" || name == "vgg11" || name.ends_with("-101") || name.ends_with("-152");
+  const bool heavy = name == "vgg-a" || name == "vgg11" || name.ends_with("-101") || name.ends_with("-152") ||
+                     name == "retinanet-r50" || name == "retinanet-r101";
   return !heavy || std::getenv("FRN_ALL_CASES") != nullptr;
 }
 
@@ -83,9 +84,16 @@ TEST_P(EveryModel, TrainsAStepAtItsSmallestInputUnderEveryNorm) {
     }
     const auto model = make(GetParam(), norm);
     const auto out = model->forward(smallest_images(*model));
-    ASSERT_EQ(out.logits.sizes(), (std::vector<int64_t>{kBatch, kClasses})) << norm;
+    ASSERT_EQ(out.logits.size(0), kBatch) << norm;
+    ASSERT_EQ(out.logits.size(-1), kClasses) << norm;
+    ASSERT_EQ(out.logits.dim(), model->row().detects ? 3 : 2) << norm;
     ASSERT_TRUE(out.logits.isfinite().all().item<bool>()) << norm;
-    out.logits.square().sum().backward();
+    auto sum = out.logits.square().sum();
+    if (model->row().detects) {
+      ASSERT_EQ(out.codes.sizes(), (std::vector<int64_t>{kBatch, out.logits.size(1), 4})) << norm;
+      sum = sum + out.codes.square().sum();
+    }
+    sum.backward();
     for (const auto& parameter : model->named_parameters()) {
       ASSERT_TRUE(parameter->grad().defined()) << norm << " " << parameter.key();
       ASSERT_TRUE(parameter->grad().isfinite().all().item<bool>()) << norm << " " << parameter.key();
@@ -167,7 +175,7 @@ TEST_P(EveryModel, TakesOtherChannelsAndSizes) {
   const auto model = make_model(GetParam(), options);
   model->eval();
   const int64_t size = model->smallest_input() + 7;
-  EXPECT_EQ(model->forward(torch::randn({1, 1, size, size + 5})).logits.size(1), kClasses);
+  EXPECT_EQ(model->forward(torch::randn({1, 1, size, size + 5})).logits.size(-1), kClasses);
 }
 
 std::vector<std::string> every_model() {
