@@ -5,14 +5,17 @@ include(CMakePackageConfigHelpers)
 set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/frn")
 install(FILES "${PROJECT_BINARY_DIR}/generated/frn/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn"
   COMPONENT headers)
-install(TARGETS frn_core frn_spec frn_ops frn_nn frn_models EXPORT frn_targets
-  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-install(EXPORT frn_targets NAMESPACE frn:: DESTINATION "${_package_dir}")
-# A component of its own: a program with the layer alone need not have the libraries that read images.
+# frn_targets(SET TARGETS...): targets that frnConfig.cmake makes known together. Each component is a set of its own: a program
+# with the metrics alone need not have LibTorch, one with the layer alone need not have the libraries that read images.
+function(frn_targets set)
+  install(TARGETS ${ARGN} EXPORT ${set} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT ${set} NAMESPACE frn:: DESTINATION "${_package_dir}")
+endfunction()
+frn_targets(frn_core_targets frn_core)
+frn_targets(frn_targets frn_spec frn_ops frn_nn frn_models)
 if(FRN_BUILD_TRAINING)
-  install(TARGETS frn_data frn_dist frn_losses frn_metrics frn_train EXPORT frn_train_targets
-    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-  install(EXPORT frn_train_targets NAMESPACE frn:: DESTINATION "${_package_dir}")
+  frn_targets(frn_metrics_targets frn_metrics)
+  frn_targets(frn_train_targets frn_data frn_dist frn_losses frn_train)
 endif()
 if(TARGET frn)
   install(TARGETS frn RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")

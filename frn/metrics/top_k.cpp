@@ -1,9 +1,9 @@
 #include "frn/metrics/top_k.h"
 
 #include <cmath>
+#include <string>
 
 #include "frn/core/error.h"
-#include "frn/core/text.h"
 
 namespace frn {
 namespace {
@@ -24,21 +24,18 @@ double share(int64_t part, int64_t whole) {
 
 }  // namespace
 
-void TopK::add(const at::Tensor& logits, const at::Tensor& labels) {
-  if (logits.dim() != 2 || labels.dim() != 1 || labels.size(0) != logits.size(0)) {
-    throw Error("top_k", "logits and labels must have shapes [N, classes] and [N] but have " +
-                             shape_text(logits.sizes()) + " and " + shape_text(labels.sizes()));
+void TopK::add(std::span<const float> scores, int64_t classes, std::span<const int64_t> labels) {
+  if (classes < 0 || scores.size() != labels.size() * static_cast<size_t>(classes)) {
+    throw Error("top_k", "scores must be " + std::to_string(labels.size()) + " labels x " + std::to_string(classes) +
+                             " classes but are " + std::to_string(scores.size()));
   }
-  const auto scores = logits.detach().to(at::kCPU, at::kFloat).contiguous();
-  const auto truth = labels.to(at::kCPU, at::kLong).contiguous();
-  const int64_t classes = scores.size(1);
-  for (int64_t n = 0; n < scores.size(0); ++n) {
-    const int64_t label = truth.const_data_ptr<int64_t>()[n];
+  for (size_t n = 0; n < labels.size(); ++n) {
+    const int64_t label = labels[n];
     if (label < 0 || label >= classes) {
       throw Error("top_k", "labels must be from 0 to below the " + std::to_string(classes) + " classes but one is " +
                                std::to_string(label));
     }
-    const float* const row = scores.const_data_ptr<float>() + n * classes;
+    const float* const row = scores.data() + n * static_cast<size_t>(classes);
     const int64_t rank = std::isnan(row[label]) ? classes : rank_of(row, classes, label);
     ++samples;
     first += rank < 1 ? 1 : 0;

@@ -1,9 +1,8 @@
-// metrics/ holds what results are judged by. No models, no data.
+// metrics/ holds what results are judged by. No torch, no models, no data: it can be linked alone.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
+#include <span>
 
 namespace frn {
 
@@ -17,8 +16,8 @@ struct TopK {
   int64_t first = 0;  // labels with the highest score
   int64_t first_five = 0;
 
-  // logits [N, classes] of any floating-point type, labels [N] int64.
-  void add(const at::Tensor& logits, const at::Tensor& labels);
+  // scores [N, classes], one sample after the other; labels [N]. Throws frn::Error when they do not fit together.
+  void add(std::span<const float> scores, int64_t classes, std::span<const int64_t> labels);
 
   double precision_at_1() const;  // 0 without samples
   double recall_at_5() const;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 #include "frn/losses/cross_entropy.h"
 #include "frn/metrics/top_k.h"
 
@@ -16,7 +17,17 @@ namespace {
 
 class TopKScore : public Score {
  public:
-  void add(const Outputs& outputs, const data::Batch& batch) override { top_k_.add(outputs.at(0), batch.labels()); }
+  void add(const Outputs& outputs, const data::Batch& batch) override {
+    const auto& logits = outputs.at(0);
+    const auto labels = batch.labels();
+    if (logits.dim() != 2 || labels.size(0) != logits.size(0)) {
+      throw Error("classification", "logits and labels must have shapes [N, classes] and [N] but have " +
+                                        shape_text(logits.sizes()) + " and " + shape_text(labels.sizes()));
+    }
+    const auto scores = logits.detach().to(at::kCPU, at::kFloat).contiguous();
+    top_k_.add({scores.const_data_ptr<float>(), static_cast<size_t>(scores.numel())}, scores.size(1),
+               {labels.const_data_ptr<int64_t>(), static_cast<size_t>(labels.numel())});
+  }
 
   std::vector<double> pack() const override {
     return {static_cast<double>(top_k_.samples), static_cast<double>(top_k_.first),

@@ -23,7 +23,7 @@ OURS = re.compile(r'^\s*#\s*include\s*[<"](frn/[^>"]+)[>"]', re.MULTILINE)
 OF_TORCH = re.compile(r"^\s*#\s*include\s*<(torch|ATen|c10)/", re.MULTILINE)
 TORCH_HEADERS = ["torch/nn/cloneable.h", "torch/nn/pimpl.h", "torch/nn/module.h", "ATen/core/Tensor.h"]
 # What nobody outside may come to depend on.
-PRIVATE = ["core/safetensors_header.h", "data/kinds.h", "data/pixel_loops.h", "dist/engines.h", "train/loop.h", "train/update_loops.h"]
+PRIVATE = ["core/safetensors_header.h", "data/kinds.h", "data/pixel_loops.h", "dist/engines.h", "metrics/coco_groups.h", "train/loop.h", "train/update_loops.h"]
 
 
 def run(*command: object) -> str:

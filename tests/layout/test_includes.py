@@ -29,7 +29,7 @@ ALLOWED = {
 }
 ALLOWED["cli"] = set(ALLOWED)
 
-WITHOUT_TORCH = {"core", "kernels", "spec", "fetch", "study", "report"}
+WITHOUT_TORCH = {"core", "kernels", "spec", "fetch", "metrics", "study", "report"}
 TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 THREADS = re.compile(
     r"(omp\.h|pthread\.h|tbb/.*|thread|mutex|shared_mutex|condition_variable|future|semaphore|latch|barrier|execution)$"
