@@ -1,8 +1,10 @@
 // frn data: get data sets from their owners, and look at every image before a long run does.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "frn/cli/commands.h"
@@ -103,14 +105,21 @@ Value to_value(const Checked& checked) {
   }
   auto classes = Value::empty_list();
   for (size_t i = 0; i < checked.classes.size(); ++i) {
-    classes.push_back({{"name", checked.classes[i]}, {"images", report.per_class.at(i)}});
+    classes.push_back({{"name", checked.classes[i]}, {report.has_boxes ? "boxes" : "images", report.per_class.at(i)}});
   }
-  return {{"images", report.images},
-          {"classes", classes},
-          {"smallest", Value::list_of(std::array{report.smallest.height, report.smallest.width})},
-          {"largest", Value::list_of(std::array{report.largest.height, report.largest.width})},
-          {"grey", report.grey},
-          {"broken", broken}};
+  auto problems = Value::empty_list();
+  for (const auto& problem : report.problems) {
+    problems.push_back({{"name", problem.name}, {"reason", problem.reason}, {"left_out", problem.left_out}});
+  }
+  Value out{{"images", report.images},
+            {"classes", classes},
+            {"smallest", Value::list_of(std::array{report.smallest.height, report.smallest.width})},
+            {"largest", Value::list_of(std::array{report.largest.height, report.largest.width})},
+            {"grey", report.grey},
+            {"broken", broken},
+            {"problems", problems}};
+  if (report.has_boxes) out["images_without_boxes"] = report.without_boxes;
+  return out;
 }
 
 std::string size_text(const data::CheckReport& report) {
@@ -121,13 +130,38 @@ std::string size_text(const data::CheckReport& report) {
   return fmt::format("{} to {} pixels high, {} to {} wide", small.height, large.height, small.width, large.width);
 }
 
+size_t left_out(const data::CheckReport& report) {
+  const auto is_left_out = [](const data::Problem& problem) { return problem.left_out; };
+  return static_cast<size_t>(std::count_if(report.problems.begin(), report.problems.end(), is_left_out));
+}
+
+std::string boxes_text(const data::CheckReport& report) {
+  if (!report.has_boxes) return "";
+  const auto boxes = std::accumulate(report.per_class.begin(), report.per_class.end(), int64_t{0});
+  return fmt::format(", {} boxes and {} left out, {} images without boxes", boxes, left_out(report),
+                     report.without_boxes);
+}
+
+void print_problems(const data::CheckReport& report) {
+  constexpr size_t kMostPrinted = 100;
+  const auto count = std::min(report.problems.size(), kMostPrinted);
+  for (size_t i = 0; i < count; ++i) {
+    const auto& problem = report.problems[i];
+    fmt::print("  {}: {}: {}\n", problem.left_out ? "left out" : "note", problem.name, problem.reason);
+  }
+  if (count < report.problems.size()) {
+    fmt::print("  and {} more (--json lists them all)\n", report.problems.size() - count);
+  }
+}
+
 void print(const std::vector<Checked>& splits) {
   for (const auto& [split, report, classes] : splits) {
-    fmt::print("{}: {} images of {} classes, {}, {} grey, {} broken\n", split, report.images, classes.size(),
-               size_text(report), report.grey, report.broken.size());
+    fmt::print("{}: {} images of {} classes{}, {}, {} grey, {} broken\n", split, report.images, classes.size(),
+               boxes_text(report), size_text(report), report.grey, report.broken.size());
     for (const auto& image : report.broken) fmt::print("  broken: {}: {}\n", image.name, image.reason);
+    print_problems(report);
   }
-  fmt::print("\n{:<24}", "class");
+  fmt::print("\n{:<24}", splits.at(0).report.has_boxes ? "boxes per class" : "class");
   for (const auto& checked : splits) fmt::print("{:>12}", checked.split);
   fmt::print("\n");
   for (size_t i = 0; i < splits.at(0).classes.size(); ++i) {
@@ -151,19 +185,28 @@ void check(const CheckOptions& options) {
     print(splits);
   }
   size_t broken = 0;
-  for (const auto& checked : splits) broken += checked.report.broken.size();
+  size_t bad_boxes = 0;
+  for (const auto& checked : splits) {
+    broken += checked.report.broken.size();
+    bad_boxes += left_out(checked.report);
+  }
   if (broken > 0) {
     throw Error("data",
                 fmt::format("{} image{} of {} cannot be read; replace or delete them, or let frn train skip them "
                             "(--broken-limit)",
                             broken, broken == 1 ? "" : "s", options.data));
   }
+  if (bad_boxes > 0) {
+    throw Error("data", fmt::format("{} box{} of {} cannot be learned and will be left out by frn train; correct or "
+                                    "delete them where they count",
+                                    bad_boxes, bad_boxes == 1 ? "" : "es", options.data));
+  }
 }
 
 Command check_command() {
   auto options = std::make_shared<CheckOptions>();
   return {.name = "check",
-          .help = "Decode every image and count the classes; fails when an image is broken",
+          .help = "Decode every image and count the classes; fails when an image is broken or a box is unusable",
           .options = {{.name = "DATA",
                        .to = &options->data,
                        .help = "The data set, as for frn train: KIND:DIR",
@@ -181,7 +224,7 @@ Command check_command() {
 
 Command data_command() {
   return {.name = "data",
-          .help = "Data sets: get one from its owner, check one for broken images",
+          .help = "Data sets: get one from its owner, check one for broken images and boxes",
           .commands = {get_command(), check_command()}};
 }
 

@@ -1,4 +1,4 @@
-// frn info norms | system (models: info_models.cpp): what can be asked for, and what it will run on.
+// frn info norms | data | system (models: info_models.cpp): what can be asked for, and what it will run on.
 #include <fmt/format.h>
 #include <torch/version.h>
 
@@ -8,6 +8,7 @@
 #include "frn/cli/provenance.h"
 #include "frn/cli/threads.h"
 #include "frn/cli/version.h"
+#include "frn/data/dataset.h"
 #include "frn/ops/ops.h"
 #include "frn/spec/spec_json.h"
 
@@ -27,6 +28,28 @@ void print_norms(bool as_json) {
   }
   fmt::print("\nActivations\n");
   for (const auto& row : activation_table()) fmt::print("  {:<12}{}\n", row.name, row.description);
+}
+
+std::string form_of(const data::KindRow& row) { return fmt::format("{}{}", row.name, row.takes_path ? ":DIR" : ""); }
+
+void print_data(bool as_json) {
+  auto out = Value::empty_list();
+  for (const auto& row : data::dataset_kinds()) {
+    out.push_back({{"kind", row.name},
+                   {"description", row.description},
+                   {"takes_path", row.takes_path},
+                   {"other_form", row.other_form},
+                   {"image_size", row.usual.image_size}});
+  }
+  if (as_json) {
+    print_json(out);
+    return;
+  }
+  fmt::print("Data sets for --data; each has training and validation images.\n\n");
+  for (const auto& row : data::dataset_kinds()) {
+    fmt::print("  {:<16}{}\n", form_of(row), row.description);
+    if (!row.other_form.empty()) fmt::print("  {:<16}or {}:{}\n", "", row.name, row.other_form);
+  }
 }
 
 void print_system(bool as_json) {
@@ -69,6 +92,7 @@ Command info_command() {
   out.commands.push_back(
       printing_command("norms", "The normalisations and activations that a layer's name is made of", print_norms));
   for (auto& command : info_model_commands()) out.commands.push_back(std::move(command));
+  out.commands.push_back(printing_command("data", "The kinds of data sets, and how each is named", print_data));
   out.commands.push_back(
       printing_command("system", "Versions, processor, threads, and the kernels that fit it", print_system));
   return out;

@@ -1,5 +1,6 @@
 #include "frn/data/augment.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "frn/data/pixel_loops.h"
@@ -11,6 +12,11 @@ constexpr int kTries = 10;
 constexpr double kSmallestArea = 0.08;
 constexpr double kNarrowest = 3.0 / 4;
 constexpr double kWidest = 4.0 / 3;
+
+constexpr int kDetectionTries = 100;
+constexpr double kSmallestDetectionArea = 0.75;
+constexpr double kNarrowestDetection = 0.75;
+constexpr double kWidestDetection = 3;
 
 constexpr double kMostBrightness = 32.0 / 255;
 constexpr double kMostHue = 0.2;
@@ -55,6 +61,24 @@ Region draw_inception_crop(const Size& size, Random& random) {
     return {top, left, height, width};
   }
   return middle(size);
+}
+
+Region draw_detection_crop(const Size& size, Random& random) {
+  const double area = static_cast<double>(size.height) * static_cast<double>(size.width);
+  for (int i = 0; i < kDetectionTries; ++i) {
+    const double shape = random.uniform(kNarrowestDetection, kWidestDetection);
+    const auto least = static_cast<int64_t>(std::ceil(std::sqrt(kSmallestDetectionArea * area / shape)));
+    const auto most = std::min(size.height, static_cast<int64_t>(static_cast<double>(size.width) / shape));
+    if (least > most) continue;
+    const int64_t height = least + random.below(most - least + 1);
+    const int64_t width = std::llround(static_cast<double>(height) * shape);
+    const double share = static_cast<double>(height) * static_cast<double>(width) / area;
+    if (share < kSmallestDetectionArea) continue;  // by the rounding
+    const int64_t top = random.below(size.height - height + 1);
+    const int64_t left = random.below(size.width - width + 1);
+    return {top, left, height, width};
+  }
+  return {0, 0, size.height, size.width};
 }
 
 ColourChange draw_colour_change(Random& random) {

@@ -1,5 +1,6 @@
 // Random changes of training images: Inception's crop and its distortion of colours (Szegedy et al. 2015; TF-slim's
-// inception_preprocessing). Each draws its numbers from the generator it is given, always in the same order.
+// inception_preprocessing), and the crop of detectors in TensorFlow's Object Detection API. Each draws its numbers from
+// the generator it is given, always in the same order.
 #pragma once
 
 #include <array>
@@ -12,11 +13,16 @@
 namespace frn::data {
 
 // How images are changed in training.
-enum class Augmentation { kNone, kPadCropFlip, kInception };
+enum class Augmentation { kNone, kPadCropFlip, kInception, kDetection };
 
 // 8% to 100% of the area, sides 3:4 to 4:3, anywhere. Ten tries; then the largest part in the middle with such sides.
 // As torchvision's RandomResizedCrop.
 Region draw_inception_crop(const Size& size, Random& random);
+
+// 75% to 100% of the area, width to height 3:4 to 3:1, anywhere. A hundred tries; then the whole image. As TensorFlow's
+// sample_distorted_bounding_box draws it where no object has to stay within the crop: first the shape, then the height
+// among those that fit. With the areas of RetinaNet's configuration in the Object Detection API.
+Region draw_detection_crop(const Size& size, Random& random);
 
 enum class ColourStep : uint8_t { kBrightness, kSaturation, kHue, kContrast };
 

@@ -52,9 +52,8 @@ Bytes read_file(const std::filesystem::path& path, std::string_view operation, u
   return bytes;
 }
 
-std::vector<std::string> read_lines(const std::filesystem::path& path, std::string_view operation) {
-  constexpr uint64_t kLongestText = 1 << 20;
-  const Bytes bytes = read_file(path, operation, kLongestText);
+std::vector<std::string> read_lines(const std::filesystem::path& path, std::string_view operation, uint64_t limit) {
+  const Bytes bytes = read_file(path, operation, limit);
   std::vector<std::string> lines;
   std::string line;
   for (const uint8_t byte : bytes.span()) {

@@ -34,7 +34,8 @@ class Bytes {
 Bytes read_file(const std::filesystem::path& path, std::string_view operation, uint64_t limit);
 
 // A text file's lines without their ends; empty ones are left out.
-std::vector<std::string> read_lines(const std::filesystem::path& path, std::string_view operation);
+std::vector<std::string> read_lines(const std::filesystem::path& path, std::string_view operation,
+                                    uint64_t limit = uint64_t{1} << 20);
 
 bool is_gzip(std::span<const uint8_t> bytes);
 

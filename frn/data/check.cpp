@@ -20,6 +20,8 @@ class Check {
       : dataset_(dataset), progress_(progress), step_(std::max<int64_t>(1, dataset.size() / 100)) {
     report_.images = dataset.size();
     report_.per_class.resize(dataset.classes().size());
+    report_.has_boxes = dataset.has_boxes();
+    report_.problems.assign(dataset.problems().begin(), dataset.problems().end());
     constexpr auto kMost = std::numeric_limits<int64_t>::max();
     report_.smallest = {kMost, kMost};
   }
@@ -84,9 +86,19 @@ class Check {
 
   // Under the lock.
   void count(int64_t index) {
-    if (!report_.per_class.empty()) ++report_.per_class.at(static_cast<size_t>(dataset_.target(index).label));
+    count_classes(dataset_.target(index));
     ++done_;
     if (progress_ && (done_ % step_ == 0 || done_ == report_.images)) progress_(done_, report_.images);
+  }
+
+  void count_classes(const Target& target) {
+    if (report_.per_class.empty()) return;
+    if (!report_.has_boxes) {
+      ++report_.per_class.at(static_cast<size_t>(target.label));
+      return;
+    }
+    report_.without_boxes += target.boxes.empty() ? 1 : 0;
+    for (const auto& box : target.boxes) ++report_.per_class.at(static_cast<size_t>(box.label));
   }
 
   void note_failure() {

@@ -16,11 +16,15 @@ struct BrokenImage {
 
 struct CheckReport {
   int64_t images = 0;
-  std::vector<int64_t> per_class;  // as labelled, broken ones included
-  Size smallest;  // the least height and the least width of images that could be read, not of one image
+  // Images as labelled or, where the set has boxes, boxes that training uses; of broken images too.
+  std::vector<int64_t> per_class;
+  bool has_boxes = false;
+  int64_t without_boxes = 0;  // images that training uses as background, where the set has boxes
+  Size smallest;              // the least height and the least width of images that could be read, not of one image
   Size largest;
   int64_t grey = 0;                 // images with one channel
   std::vector<BrokenImage> broken;  // by index
+  std::vector<Problem> problems;    // the set's own
 };
 
 // Decodes every image in full, on that many threads. `progress` is told how many are done, in ascending order, on one

@@ -11,6 +11,10 @@ namespace {
 // Of ImageNet's training images, as torchvision and timm have them.
 constexpr std::array<float, 3> kImageNetMean{0.485F, 0.456F, 0.406F};
 constexpr std::array<float, 3> kImageNetDeviation{0.229F, 0.224F, 0.225F};
+// Of VGG's training images, in steps of 255, as TensorFlow's detectors have it; nothing is divided, so that values have
+// the size of bytes.
+constexpr std::array<float, 3> kDetectionMean{123.68F / 255, 116.779F / 255, 103.939F / 255};
+constexpr std::array<float, 3> kDetectionDeviation{1.0F / 255, 1.0F / 255, 1.0F / 255};
 constexpr std::array<float, 3> kMnistMean{0.1307F};
 constexpr std::array<float, 3> kMnistDeviation{0.3081F};
 
@@ -40,6 +44,17 @@ const std::array kKinds{
             .takes_path = true,
             .usual = {1, 28, Augmentation::kNone, kMnistMean, kMnistDeviation},
             .open = open_idx},
+    KindRow{.name = "voc",
+            .description = "objects in boxes, as Pascal VOC has them: Annotations/, JPEGImages/, ImageSets/Main/",
+            .takes_path = true,
+            .usual = {3, 512, Augmentation::kDetection, kDetectionMean, kDetectionDeviation},
+            .open = open_voc},
+    KindRow{.name = "shapes",
+            .description = "objects in boxes, made: shapes:128x3x1000 is SIZExCLASSESxIMAGES",
+            .takes_path = false,
+            .usual = {3, 128, Augmentation::kDetection, kDetectionMean, kDetectionDeviation},
+            .open = open_shapes,
+            .takes_text = true},
     KindRow{.name = "random",
             .description = "noise, for benchmarks; random:224x3x1000 is SIZExCHANNELSxCLASSES",
             .takes_path = false,
@@ -47,6 +62,13 @@ const std::array kKinds{
             .open = open_noise,
             .takes_text = true},
 };
+
+// What stands after a kind's colon.
+std::string form_of(const KindRow& row) {
+  const auto name = std::string(row.name);
+  if (row.other_form.empty()) return name + ":DIR";
+  return name + ":DIR or " + name + ":" + std::string(row.other_form);
+}
 
 std::vector<std::string_view> kind_names() {
   std::vector<std::string_view> names;
@@ -57,6 +79,8 @@ std::vector<std::string_view> kind_names() {
 
 }  // namespace
 
+std::span<const KindRow> dataset_kinds() { return kKinds; }
+
 DataName parse_data_name(std::string_view text) {
   const auto colon = text.find(':');
   const auto name = text.substr(0, colon);
@@ -64,7 +88,7 @@ DataName parse_data_name(std::string_view text) {
   for (const auto& row : kKinds) {
     if (row.name != name) continue;
     if (row.takes_path && path.empty()) {
-      throw Error("data", "kind '" + std::string(name) + "' needs a folder: write " + std::string(name) + ":DIR");
+      throw Error("data", "kind '" + std::string(name) + "' needs a folder: write " + form_of(row));
     }
     if (!row.takes_path && !row.takes_text && colon != std::string_view::npos) {
       throw Error("data", "kind '" + std::string(name) + "' takes no path but got '" + std::string(path) + "': write " +
@@ -78,7 +102,8 @@ DataName parse_data_name(std::string_view text) {
 }
 
 std::shared_ptr<const Dataset> open_dataset(const DataName& name, Split split) {
-  if (name.kind->takes_path && !std::filesystem::is_directory(name.path)) {
+  const bool must_be_folder = name.kind->takes_path && name.kind->other_form.empty();
+  if (must_be_folder && !std::filesystem::is_directory(name.path)) {
     throw Error("data", name.path.string() + ": it must be a folder of kind '" + std::string(name.kind->name) +
                             "' but " + (std::filesystem::exists(name.path) ? "is none" : "does not exist"));
   }

@@ -32,6 +32,13 @@ struct Sample {
   Target target;
 };
 
+// Something wrong in a set's files, with which the set can still be used.
+struct Problem {
+  std::string name;  // where it is: "instances_val.json, image 7 (a.jpg), annotation 12"
+  std::string reason;
+  bool left_out = true;  // it is no target of training; else all of it is used
+};
+
 // A set of one's own is a class derived from this one. All functions but the constructor may be called from many
 // threads at once; frn::Error stands for a sample that cannot be read, which is then counted, named and passed over.
 class Dataset {
@@ -48,13 +55,20 @@ class Dataset {
   // A set that prepares its samples itself (volumes, signals, changes of its own) gives them here, and open() is not
   // called; random changes must follow from the key alone, so that a resumed run sees the same ones.
   virtual std::optional<Sample> sample(int64_t /*index*/, RandomKey /*key*/) const { return std::nullopt; }
+  // Whether targets are boxes with classes, none or many in an image, instead of a class of the image.
+  virtual bool has_boxes() const { return false; }
+  // What was found wrong when the set was opened, in the order of the files.
+  virtual std::span<const Problem> problems() const { return {}; }
 
   // Empty where samples have no classes.
   const std::vector<std::string>& classes() const { return classes_; }
+  // The numbers that the set's files have for the classes (COCO's category_id); empty where they have none.
+  const std::vector<int64_t>& class_ids() const { return class_ids_; }
   const SetFacts& facts() const { return facts_; }
 
  protected:
   std::vector<std::string> classes_;
+  std::vector<int64_t> class_ids_;
   SetFacts facts_;
 };
 
@@ -67,8 +81,10 @@ struct KindRow {
   bool takes_path;
   SetFacts usual;  // facts of its sets, unless a set has its own
   std::shared_ptr<const Dataset> (*open)(const std::filesystem::path& path, Split split, const SetFacts& usual);
-  bool takes_text = false;  // instead of a path: what stands after the colon, if anything, is not a folder
+  bool takes_text = false;           // instead of a path: what stands after the colon, if anything, is not a folder
+  std::string_view other_form = {};  // what may stand there instead of a folder, which open() then tells apart
 };
+std::span<const KindRow> dataset_kinds();
 
 // "cifar10:DIR" taken apart and checked. Throws frn::Error for an unknown kind (with the nearest), for a path where
 // none belongs, and for none where one does.

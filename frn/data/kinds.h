@@ -15,6 +15,8 @@ std::shared_ptr<const Dataset> open_idx(const std::filesystem::path& folder, Spl
 std::shared_ptr<const Dataset> open_image_folder(const std::filesystem::path& folder, Split split,
                                                  const SetFacts& usual);
 std::shared_ptr<const Dataset> open_noise(const std::filesystem::path& text, Split split, const SetFacts& usual);
+std::shared_ptr<const Dataset> open_shapes(const std::filesystem::path& text, Split split, const SetFacts& usual);
+std::shared_ptr<const Dataset> open_voc(const std::filesystem::path& folder, Split split, const SetFacts& usual);
 
 // Of Fashion-MNIST, the built-in part and the whole.
 SetFacts fashion_facts();

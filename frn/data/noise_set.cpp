@@ -1,10 +1,10 @@
 // `random`: noise as a function of the index, for benchmarks and dry runs without files.
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "frn/core/error.h"
 #include "frn/core/random.h"
+#include "frn/data/dimensions.h"
 #include "frn/data/kinds.h"
 
 namespace frn::data {
@@ -85,17 +85,10 @@ class NoiseSet : public Dataset {
 Shape parse_shape(const std::string& text) {
   Shape shape;
   if (text.empty()) return shape;
-  const char* place = text.data();
-  const char* end = place + text.size();
-  for (int64_t* number : {&shape.size, &shape.channels, &shape.classes}) {
-    if (number != &shape.size && (place == end || *place++ != 'x')) fail(text);
-    const auto [after, error] = std::from_chars(place, end, *number);
-    if (error != std::errc()) fail(text);
-    place = after;
-  }
+  const bool parsed = parse_dimensions(text, {&shape.size, &shape.channels, &shape.classes});
   const bool fits = shape.size >= 1 && shape.size <= kLargestSize && (shape.channels == 1 || shape.channels == 3) &&
                     shape.classes >= 1 && shape.classes <= kMostClasses;
-  if (place != end || !fits) fail(text);
+  if (!parsed || !fits) fail(text);
   return shape;
 }
 

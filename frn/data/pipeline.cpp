@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kPadShare = 8;  // 4 pixels of 32, as training on CIFAR does
 constexpr double kByte = 1.0 / 255;
+constexpr double kLeastTrainedSide = 1;  // of boxes, in pixels of the result
 
 // An image of the wanted size and channels, to be mirrored while it is written.
 struct Prepared {
@@ -74,6 +75,12 @@ Prepared shifted_image(Prepared prepared, int64_t down, int64_t right) {
   return prepared;
 }
 
+// A region of a training image, stretched to the wanted size.
+Prepared stretched(const ImageSource& source, const Region& region, const Pipeline& pipeline) {
+  const Size result{pipeline.size, pipeline.size};
+  return {read_resized(source, region, result, pipeline), geometry_of(source.size(), region, result)};
+}
+
 Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipeline) {
   switch (pipeline.augmentation) {
     case Augmentation::kPadCropFlip: {
@@ -86,10 +93,14 @@ Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipe
       return prepared;
     }
     case Augmentation::kInception: {
-      const Region region = draw_inception_crop(source.size(), random);
-      const Size result{pipeline.size, pipeline.size};
-      Prepared prepared{read_resized(source, region, result, pipeline), geometry_of(source.size(), region, result)};
+      auto prepared = stretched(source, draw_inception_crop(source.size(), random), pipeline);
       prepared.geometry.flip = random.coin();
+      return prepared;
+    }
+    case Augmentation::kDetection: {
+      auto prepared = stretched(source, draw_detection_crop(source.size(), random), pipeline);
+      prepared.geometry.flip = random.coin();
+      prepared.geometry.least_side = kLeastTrainedSide;
       return prepared;
     }
     case Augmentation::kNone:

@@ -12,8 +12,10 @@ namespace frn::data {
 
 // A pure function of the image and the key.
 struct Pipeline {
-  Augmentation augmentation = Augmentation::kNone;  // kNone: the whole image, resized to size x size
-  bool colour = false;                              // distort colours as Inception does (3 channels; grey stays)
+  // kNone: the whole image, resized to size x size (antialiased bilinear). kDetection also leaves out what is narrower
+  // or lower than 1 pixel of the result, in which no detector can see anything: Geometry::least_side.
+  Augmentation augmentation = Augmentation::kNone;
+  bool colour = false;  // distort colours as Inception does (3 channels; grey stays)
   int64_t size = 224;
   // Without augmentation: 0 takes the whole image, squashed to a square; a share c the square in the middle of the
   // image resized to size/c at its shorter side, as torchvision's and timm's evaluation does.

@@ -23,7 +23,10 @@ Target moved(Target target, const Geometry& geometry) {
     box.top = std::clamp(box.top, 0.0, height);
     box.bottom = std::clamp(box.bottom, 0.0, height);
   }
-  std::erase_if(target.boxes, [](const Box& box) { return !(box.left < box.right && box.top < box.bottom); });
+  std::erase_if(target.boxes, [least = geometry.least_side](const Box& box) {
+    const bool something = box.left < box.right && box.top < box.bottom;
+    return !something || box.right - box.left < least || box.bottom - box.top < least;
+  });
   return target;
 }
 

@@ -99,7 +99,7 @@ std::vector<Setting> data_settings(TrainConfig& c) {
   return {
       {.key = "data",
        .help = "training and validation images: fashion-mini (built in), cifar10:DIR, cifar100:DIR, idx:DIR, "
-               "imagefolder:DIR, or random (noise, for trials)",
+               "imagefolder:DIR, voc:DIR, shapes (made), or random (noise); `frn info data` says more",
        .value = &c.data,
        .value_name = "KIND:DIR",
        .free_on_resume = true},
@@ -110,7 +110,7 @@ std::vector<Setting> data_settings(TrainConfig& c) {
       {.key = "augmentation",
        .help = "random changes of training images; auto: what is usual for the kind of data",
        .value = word_or_auto(c.augmentation),
-       .choices = {"auto", "none", "pad-crop-flip", "inception"}},
+       .choices = {"auto", "none", "pad-crop-flip", "inception", "detection"}},
       {.key = "colour",
        .help = "distort the colours of training images; auto: when the augmentation is inception. Grey images stay as "
                "they are",

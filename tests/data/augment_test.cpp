@@ -59,6 +59,39 @@ TEST(InceptionCrop, TakesTheMiddleOfWhatIsTooNarrow) {
   EXPECT_EQ(draw_inception_crop({1, 1}, random), (Region{0, 0, 1, 1}));
 }
 
+TEST(DetectionCrop, LiesWithinTheImageWithTheSidesAndAreasPromised) {
+  for (const Size& size : {Size{480, 640}, Size{640, 480}, Size{101, 103}}) {
+    int whole = 0;
+    double left = 0;
+    double top = 0;
+    constexpr int kDraws = 5000;
+    for (int i = 0; i < kDraws; ++i) {
+      Random random{RandomKey(static_cast<uint64_t>(i))};
+      const Region region = draw_detection_crop(size, random);
+      check_region(region, size);
+      const double area = static_cast<double>(region.height * region.width);
+      const double shape = static_cast<double>(region.width) / static_cast<double>(region.height);
+      ASSERT_GE(area / static_cast<double>(size.height * size.width), 0.75);
+      ASSERT_GE(shape, 0.75 * 0.98);  // widths are rounded to pixels
+      ASSERT_LE(shape, 3 * 1.02);
+      whole += region == Region{0, 0, size.height, size.width} ? 1 : 0;
+      left += static_cast<double>(region.left) / static_cast<double>(size.width - region.width + 1) / kDraws;
+      top += static_cast<double>(region.top) / static_cast<double>(size.height - region.height + 1) / kDraws;
+    }
+    EXPECT_LT(whole, kDraws / 100);
+    // Places from 0 to below 1; on average half a step below the middle, and steps are at least 1 of 2 (no room).
+    EXPECT_NEAR(left, 0.5, 0.2);
+    EXPECT_NEAR(top, 0.5, 0.2);
+  }
+}
+
+TEST(DetectionCrop, TakesTheWholeOfWhatIsTooNarrow) {
+  Random random{RandomKey(1)};
+  EXPECT_EQ(draw_detection_crop({1000, 10}, random), (Region{0, 0, 1000, 10}));
+  EXPECT_EQ(draw_detection_crop({10, 1000}, random), (Region{0, 0, 10, 1000}));
+  EXPECT_EQ(draw_detection_crop({1, 1}, random), (Region{0, 0, 1, 1}));
+}
+
 TEST(ColourChange, IsDrawnFromTheRangesOfInception) {
   std::map<int, int> orders;
   for (uint64_t i = 0; i < 4000; ++i) {

@@ -74,6 +74,55 @@ TEST(Target, FollowsEveryPipeline) {
   expect_followed({.size = 40, .crop = 0.875, .channels = 1}, size, box, 1);
   expect_followed({.augmentation = Augmentation::kPadCropFlip, .size = 40, .channels = 1}, size, box, 40);
   expect_followed({.augmentation = Augmentation::kInception, .size = 40, .channels = 1}, size, box, 100);
+  expect_followed({.augmentation = Augmentation::kDetection, .size = 40, .channels = 1}, size, box, 100);
+}
+
+// Enlarged, an edge is seen where it is: half of it shines through up to half a pixel of the result away from it, and
+// weights of 8-bit resizing are rounded.
+TEST(Target, FollowsDetectionsCropsAndFlipsExactly) {
+  const Size size{48, 80};
+  const Box box{.left = 20, .top = 12, .right = 52, .bottom = 30};
+  const Pipeline pipeline{.augmentation = Augmentation::kDetection, .size = 480, .channels = 1};
+  const auto image = with_rectangle(size, box);
+  int flips = 0;
+  for (uint64_t key = 0; key < 50; ++key) {
+    std::vector<float> out(static_cast<size_t>(pipeline.size * pipeline.size));
+    const auto geometry = pipeline.run(MemorySource(image), RandomKey(key), out);
+    const auto target = moved({.boxes = {box}}, geometry);
+    const auto found = box_of(out, pipeline.size);
+    ASSERT_EQ(target.boxes.size(), 1U);
+    const auto& expected = target.boxes[0];
+    EXPECT_NEAR(found.left, expected.left, 0.52) << key;
+    EXPECT_NEAR(found.top, expected.top, 0.52) << key;
+    EXPECT_NEAR(found.right, expected.right, 0.52) << key;
+    EXPECT_NEAR(found.bottom, expected.bottom, 0.52) << key;
+    EXPECT_GT(expected.right - expected.left, 32.0 / 80 * 480 - 1) << "a crop enlarges";
+    flips += geometry.flip ? 1 : 0;
+  }
+  EXPECT_NEAR(flips, 25, 21);  // six standard deviations
+}
+
+TEST(Target, DetectionLeavesOutWhatIsBelowAPixelAndOthersDoNot) {
+  const Box narrow{.left = 20, .top = 10, .right = 21.5, .bottom = 30};
+  const Box whole{.left = 10, .top = 10, .right = 50, .bottom = 40, .label = 1};
+  const MemorySource source(numbered_image(1, {100, 100}, 1));
+  std::vector<float> out(size_t{50} * 50);
+  for (const auto augmentation : {Augmentation::kNone, Augmentation::kDetection}) {
+    const Pipeline pipeline{.augmentation = augmentation, .size = 50, .channels = 1};
+    const auto geometry = pipeline.run(source, RandomKey(3), out);
+    ASSERT_LT(1.5 * geometry.x_scale, 1);
+    const auto boxes = moved({.boxes = {narrow, whole}}, geometry).boxes;
+    EXPECT_EQ(boxes.size(), augmentation == Augmentation::kNone ? 2U : 1U);
+    EXPECT_EQ(boxes.back().label, 1);
+  }
+}
+
+TEST(Target, WhatIsScoredByDoesNotMove) {
+  const Truth truth{.id = 4, .label = 2, .left = -3, .top = 1, .width = 50, .height = 0, .area = 7, .crowd = true};
+  const Geometry half{.source = {10, 10}, .result = {5, 5}, .x_scale = 0.5, .y_scale = 0.5, .flip = true};
+  const auto target = moved({.image_id = 9, .truths = {truth}}, half);
+  EXPECT_EQ(target.image_id, 9);
+  EXPECT_EQ(target.truths, std::vector<Truth>{truth});
 }
 
 TEST(Target, BoxesAreCutAtTheEdgesAndLeftOutBeyondThem) {

@@ -26,7 +26,7 @@ function(build_user folder)
 endfunction()
 
 without(_no_web CURL OpenSSL LibArchive)
-without(_no_images JPEG PNG ZLIB hwy)
+without(_no_images JPEG PNG ZLIB pugixml hwy)
 build_user("${WORK}/user/layer" -DCOMPONENT= ${_no_web} ${_no_images})
 build_user("${WORK}/user/build" -DCOMPONENT=train ${_no_web})
 without(_no_torch LibTorch OpenMP)
