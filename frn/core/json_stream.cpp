@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <iterator>
@@ -24,11 +26,18 @@ using Json = nlohmann::json;
 constexpr size_t kPiece = 1 << 18;  // bytes that are read at a time
 constexpr size_t kDeepest = 100;    // as parse_json has it
 
+// What ends a skipped value or changes how deep in it we are.
+constexpr std::array<bool, 256> kSpecial = [] {
+  std::array<bool, 256> out{};
+  for (const char c : {'[', ']', '{', '}', '"'}) out[static_cast<unsigned char>(c)] = true;
+  return out;
+}();
+
 // A file's bytes, a piece at a time.
 class Pieces {
  public:
   Pieces(int descriptor, std::string_view operation, const std::string& name)
-      : descriptor_(descriptor), operation_(operation), name_(name), bytes_(kPiece) {
+      : descriptor_(descriptor), operation_(operation), name_(name), bytes_(kInserted.size() + kPiece) {
     next();
   }
 
@@ -37,24 +46,88 @@ class Pieces {
   void advance() {
     if (++position_ == end_) next();
   }
+  size_t offset() const { return before_ + static_cast<size_t>(position_ - begin()); }
+
+  // Passes over what follows a key, as if ":null" stood there.
+  void skip_value() {
+    skip_spaces();
+    if (at_end() || byte() != ':') return;  // the parser says so
+    advance();
+    skip_spaces();
+    if (at_end()) return;
+    skip_one();
+    // What lies before the position was read already: there is always room.
+    position_ -= kInserted.size();
+    std::copy(kInserted.begin(), kInserted.end(), position_);
+  }
 
  private:
+  static constexpr std::string_view kInserted = ":null";
+
+  const char* begin() const { return bytes_.data() + kInserted.size(); }
+
   void next() {
+    before_ += position_ == nullptr ? 0 : static_cast<size_t>(end_ - begin());
+    position_ = bytes_.data() + kInserted.size();
     ssize_t count = 0;
     do {
-      count = read(descriptor_, bytes_.data(), bytes_.size());
+      count = read(descriptor_, position_, kPiece);
     } while (count < 0 && errno == EINTR);
     if (count < 0) throw Error(operation_, name_ + ": cannot read: " + std::strerror(errno));
-    position_ = bytes_.data();
     end_ = position_ + count;
+  }
+
+  void skip_spaces() {
+    while (!at_end() && (byte() == ' ' || byte() == '\t' || byte() == '\n' || byte() == '\r')) advance();
+  }
+
+  // One value, which begins here.
+  void skip_one() {
+    if (byte() == '"') return skip_text();
+    if (byte() != '[' && byte() != '{') return skip_word();
+    size_t depth = 0;
+    do {
+      const char c = byte();
+      if (c == '"') {
+        skip_text();
+      } else {
+        depth += c == '[' || c == '{' ? 1 : -1;
+        advance();
+      }
+      if (depth > 0) skip_plain();
+    } while (depth > 0 && !at_end());
+  }
+
+  void skip_text() {
+    advance();
+    while (!at_end() && byte() != '"') {
+      if (byte() == '\\') advance();
+      if (!at_end()) advance();
+    }
+    if (!at_end()) advance();
+  }
+
+  // A number, true, false or null.
+  void skip_word() {
+    constexpr std::string_view kEnds = ",]} \t\n\r";
+    while (!at_end() && kEnds.find(byte()) == std::string_view::npos) advance();
+  }
+
+  void skip_plain() {
+    while (!at_end()) {
+      while (position_ != end_ && !kSpecial[static_cast<unsigned char>(*position_)]) ++position_;
+      if (position_ != end_) return;
+      next();
+    }
   }
 
   int descriptor_;
   std::string_view operation_;
   const std::string& name_;
   std::vector<char> bytes_;
-  const char* position_ = nullptr;
+  char* position_ = nullptr;
   const char* end_ = nullptr;
+  size_t before_ = 0;  // bytes of earlier pieces
 };
 
 // What the parser wants to have; one without pieces is the end.
@@ -83,10 +156,11 @@ class ByteIterator {
 // Passes the parser's events on.
 class Events final : public Json::json_sax_t {
  public:
-  explicit Events(JsonHandler& handler) : handler_(handler) {}
+  Events(JsonHandler& handler, Pieces& pieces) : handler_(handler), pieces_(pieces) {}
 
   bool null() override {
-    handler_.null();
+    if (!skipped_) handler_.null();
+    skipped_ = false;
     return true;
   }
   bool boolean(bool flag) override {
@@ -120,7 +194,8 @@ class Events final : public Json::json_sax_t {
     return true;
   }
   bool key(std::string& name) override {
-    handler_.key(name);
+    skipped_ = !handler_.key(name);
+    if (skipped_) pieces_.skip_value();
     return true;
   }
   bool end_object() override {
@@ -138,8 +213,9 @@ class Events final : public Json::json_sax_t {
     handler_.end_list();
     return true;
   }
-  bool parse_error(size_t position, const std::string& /*token*/, const nlohmann::detail::exception& /*e*/) override {
-    throw ValueError("not JSON at byte " + std::to_string(position));
+  bool parse_error(size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*e*/) override {
+    throw ValueError("not JSON at byte " + std::to_string(pieces_.offset()));
   }
 
  private:
@@ -148,6 +224,8 @@ class Events final : public Json::json_sax_t {
   }
 
   JsonHandler& handler_;
+  Pieces& pieces_;
+  bool skipped_ = false;  // the next null stands for a value that is not wanted
   size_t depth_ = 0;
 };
 
@@ -158,7 +236,7 @@ void read_json_file(const std::filesystem::path& path, std::string_view operatio
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.number() < 0) throw Error(operation, name + ": cannot open: " + std::strerror(errno));
   Pieces pieces(file.number(), operation, name);
-  Events events(handler);
+  Events events(handler, pieces);
   try {
     Json::sax_parse(ByteIterator(&pieces), ByteIterator(), &events);
   } catch (const ValueError& error) {

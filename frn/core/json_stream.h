@@ -7,13 +7,15 @@
 
 namespace frn {
 
-// What comes after key() belongs to that key until the next key() or the table's end. A handler stops the reading by
-// throwing ValueError with what is wrong; read_json_file makes it an Error with the file's name.
+// A handler stops the reading by throwing ValueError with what is wrong; read_json_file makes it an Error with the
+// file's name.
 class JsonHandler {
  public:
   virtual ~JsonHandler() = default;
   virtual void begin_table() = 0;
-  virtual void key(std::string_view name) = 0;
+  // Whether the entry is wanted. If not, nothing is told of it, and of what is in it brackets and quotes alone are
+  // looked at: that is ten times as fast.
+  virtual bool key(std::string_view name) = 0;
   virtual void end_table() = 0;
   virtual void begin_list() = 0;
   virtual void end_list() = 0;

@@ -10,6 +10,9 @@ namespace frn::data {
 
 std::shared_ptr<const Dataset> open_cifar10(const std::filesystem::path& folder, Split split, const SetFacts& usual);
 std::shared_ptr<const Dataset> open_cifar100(const std::filesystem::path& folder, Split split, const SetFacts& usual);
+// `files` is a folder, or of the form:
+inline constexpr std::string_view kCocoForm = "TRAIN.json@IMAGES,VAL.json@IMAGES";
+std::shared_ptr<const Dataset> open_coco(const std::filesystem::path& files, Split split, const SetFacts& usual);
 std::shared_ptr<const Dataset> open_fashion_mini(const std::filesystem::path& none, Split split, const SetFacts& usual);
 std::shared_ptr<const Dataset> open_idx(const std::filesystem::path& folder, Split split, const SetFacts& usual);
 std::shared_ptr<const Dataset> open_image_folder(const std::filesystem::path& folder, Split split,

@@ -1,5 +1,6 @@
 #include "frn/metrics/coco_records.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -10,8 +11,6 @@
 namespace frn::coco {
 namespace {
 
-constexpr std::string_view kTable = "a table";
-constexpr std::string_view kList = "a list";
 constexpr std::string_view kNumber = "a number";
 
 std::string_view type_of(Field field) {
@@ -29,176 +28,131 @@ std::string_view type_of(Field field) {
   }
 }
 
+// Is told of sections, and in them of fields, that somebody asked for, and of no others.
 class Reader final : public JsonHandler {
  public:
   Reader(std::span<const Section> sections, Root root, std::string_view expected)
       : sections_(sections), root_(root), expected_(expected), seen_(sections.size()) {}
 
   void begin_table() override {
-    if (skips()) return;
     if (inside_ == Inside::kNothing && root_ == Root::kTableOfSections) {
       inside_ = Inside::kRoot;
     } else if (inside_ == Inside::kSection) {
       begin_record();
     } else {
-      refuse(kTable);
+      refuse("a table");
     }
   }
 
-  void begin_list() override {
-    if (skips()) return;
-    if (inside_ == Inside::kNothing && root_ == Root::kSection) {
-      begin_section(0);
-    } else if (inside_ == Inside::kRoot) {
-      begin_section(section_);
-    } else if (inside_ == Inside::kRecord && field_ == Field::kBox) {
-      inside_ = Inside::kBox;
-      box_count_ = 0;
-    } else {
-      refuse(kList);
+  bool key(std::string_view name) override {
+    if (inside_ == Inside::kRoot) {
+      section_ = std::find_if(sections_.begin(), sections_.end(), [=](const Section& s) { return s.name == name; });
+      return section_ != sections_.end();
     }
-  }
-
-  void key(std::string_view name) override {
-    if (skipped_ > 0) return;
-    if (inside_ == Inside::kRoot) section_ = find_section(name);
-    if (inside_ == Inside::kRecord) find_field(name);
+    const auto fields = section_->fields;
+    field_ = std::find_if(fields.begin(), fields.end(), [=](const FieldName& f) { return f.key == name; });
+    return field_ != fields.end();
   }
 
   void end_table() override {
-    if (ends_skipped()) return;
     if (inside_ == Inside::kRecord) return end_record();
     for (size_t i = 0; i < sections_.size(); ++i) {
       if (!seen_[i]) throw ValueError(std::string(expected_) + " but has no " + std::string(sections_[i].name));
     }
   }
 
+  void begin_list() override {
+    if (inside_ == Inside::kNothing && root_ == Root::kSection) {
+      section_ = sections_.begin();
+      begin_section();
+    } else if (inside_ == Inside::kRoot) {
+      begin_section();
+    } else if (inside_ == Inside::kRecord && field_->field == Field::kBox) {
+      inside_ = Inside::kBox;
+      box_count_ = 0;
+    } else {
+      refuse("a list");
+    }
+  }
+
   void end_list() override {
-    if (ends_skipped()) return;
     if (inside_ == Inside::kBox) return end_box();
     inside_ = Inside::kRoot;
   }
 
+  // As if the key were not there.
   void null() override {
-    // As if the key were not there.
-    if (inside_ == Inside::kRecord && skipped_ == 0) return;
-    if (takes_value("null")) refuse("null");
+    if (inside_ != Inside::kRecord) refuse("null");
   }
 
   void flag(bool flag) override {
-    if (!takes_value("true or false")) return;
-    if (field_ != Field::kCrowd) refuse("true or false");
+    if (inside_ != Inside::kRecord || field_->field != Field::kCrowd) refuse("true or false");
     record_.crowd = flag;
-    found();
-  }
-
-  void whole(int64_t number) override {
-    if (!takes_value(kNumber)) return;
-    if (inside_ == Inside::kRecord && set_whole(number)) return found();
-    take_number(static_cast<double>(number));
-  }
-
-  void number(double number) override {
-    if (takes_value(kNumber)) take_number(number);
+    note_found();
   }
 
   void text(std::string_view text) override {
-    if (!takes_value("a text")) return;
-    if (field_ != Field::kName) refuse("a text");
+    if (inside_ != Inside::kRecord || field_->field != Field::kName) refuse("a text");
     record_.name = text;
-    found();
+    note_found();
+  }
+
+  void whole(int64_t number) override {
+    if (inside_ != Inside::kRecord || !set_whole(number)) return this->number(static_cast<double>(number));
+    note_found();
+  }
+
+  void number(double number) override {
+    if (inside_ == Inside::kBox) return add_to_box(number);
+    if (inside_ != Inside::kRecord) refuse(kNumber);
+    // Some programs write whole numbers with a point. Beyond 2^53 a double does not tell one id from the next.
+    constexpr double kExact = 0x1p53;
+    const bool exact = std::trunc(number) == number && std::abs(number) <= kExact;
+    if (!set_number(number) && !(exact && set_whole(static_cast<int64_t>(number)))) refuse(kNumber);
+    note_found();
   }
 
  private:
   enum class Inside { kNothing, kRoot, kSection, kRecord, kBox };
 
-  // Whether a list or table that begins is one that nobody asked for, or in one.
-  bool skips() {
-    const bool unknown = (inside_ == Inside::kRoot && section_ == sections_.size()) ||
-                         (inside_ == Inside::kRecord && field_ == Field::kNone);
-    if (skipped_ == 0 && !unknown) return false;
-    ++skipped_;
-    return true;
-  }
-
-  bool ends_skipped() {
-    if (skipped_ == 0) return false;
-    --skipped_;
-    return true;
-  }
-
-  // Whether a single value is one that somebody asked for.
-  bool takes_value(std::string_view type) {
-    if (skipped_ > 0) return false;
-    if (inside_ == Inside::kRoot && section_ == sections_.size()) return false;
-    if (inside_ == Inside::kRecord && field_ == Field::kNone) return false;
-    if (inside_ != Inside::kRecord && inside_ != Inside::kBox) refuse(type);
-    if (inside_ == Inside::kBox && type != kNumber) refuse(type);
-    return true;
-  }
-
-  size_t find_section(std::string_view name) const {
-    size_t i = 0;
-    while (i < sections_.size() && sections_[i].name != name) ++i;
-    return i;
-  }
-
-  void find_field(std::string_view name) {
-    const auto fields = sections_[section_].fields;
-    for (field_index_ = 0; field_index_ < fields.size(); ++field_index_) {
-      if (fields[field_index_].key == name) break;
-    }
-    field_ = field_index_ < fields.size() ? fields[field_index_].field : Field::kNone;
-  }
-
-  void begin_section(size_t section) {
-    section_ = section;
-    seen_[section] = true;
-    index_ = 0;
+  void begin_section() {
     inside_ = Inside::kSection;
-    sections_[section].begin();
+    seen_[static_cast<size_t>(section_ - sections_.begin())] = true;
+    index_ = 0;
+    section_->begin();
   }
 
   void begin_record() {
+    inside_ = Inside::kRecord;
     record_ = {};
     found_ = 0;
-    field_ = Field::kNone;
-    inside_ = Inside::kRecord;
   }
 
   void end_record() {
-    const auto fields = sections_[section_].fields;
-    for (size_t i = 0; i < fields.size(); ++i) {
-      if (fields[i].required && (found_ & (1U << i)) == 0) {
-        throw ValueError(record_name() + " must have " + std::string(fields[i].key) + " but has none");
+    for (size_t i = 0; i < section_->fields.size(); ++i) {
+      const auto& field = section_->fields[i];
+      if (field.required && (found_ & (1U << i)) == 0) {
+        throw ValueError(record_name() + " must have " + std::string(field.key) + " but has none");
       }
     }
-    sections_[section_].add(record_);
-    ++index_;
     inside_ = Inside::kSection;
+    section_->add(record_);
+    ++index_;
+  }
+
+  void add_to_box(double number) {
+    if (box_count_ < box_.size()) box_[box_count_] = number;
+    ++box_count_;
   }
 
   void end_box() {
     if (box_count_ != box_.size()) refuse(std::to_string(box_count_));
-    record_.box = {box_[0], box_[1], box_[2], box_[3]};
     inside_ = Inside::kRecord;
-    found();
+    record_.box = {box_[0], box_[1], box_[2], box_[3]};
+    note_found();
   }
 
-  void found() { found_ |= 1U << field_index_; }
-
-  void take_number(double number) {
-    if (inside_ == Inside::kBox) {
-      if (box_count_ < box_.size()) box_[box_count_] = number;
-      ++box_count_;
-      return;
-    }
-    // Some programs write all numbers with a point. Beyond 2^53 a double does not tell one id from the next.
-    constexpr double kExact = 9007199254740992;
-    const bool exact = std::trunc(number) == number && std::abs(number) <= kExact;
-    if (!set_number(number) && !(exact && set_whole(static_cast<int64_t>(number)))) refuse(kNumber);
-    found();
-  }
+  void note_found() { found_ |= 1U << static_cast<size_t>(field_ - section_->fields.begin()); }
 
   bool set_whole(int64_t number) {
     int64_t* const to = whole_field();
@@ -207,7 +161,7 @@ class Reader final : public JsonHandler {
   }
 
   int64_t* whole_field() {
-    switch (field_) {
+    switch (field_->field) {
       case Field::kId:
         return &record_.id;
       case Field::kImageId:
@@ -224,7 +178,7 @@ class Reader final : public JsonHandler {
   }
 
   bool set_number(double number) {
-    switch (field_) {
+    switch (field_->field) {
       case Field::kArea:
         record_.area = number;
         return true;
@@ -239,16 +193,15 @@ class Reader final : public JsonHandler {
     }
   }
 
-  std::string record_name() const { return std::string(sections_[section_].name) + "[" + std::to_string(index_) + "]"; }
+  std::string record_name() const { return std::string(section_->name) + "[" + std::to_string(index_) + "]"; }
 
   [[noreturn]] void refuse(std::string_view type) const {
     const auto but_is = (inside_ == Inside::kBox ? " but holds " : " but is ") + std::string(type);
     if (inside_ == Inside::kNothing) throw ValueError(std::string(expected_) + but_is);
-    const auto& section = sections_[section_];
-    if (inside_ == Inside::kRoot) throw ValueError(std::string(section.name) + " must be a list" + but_is);
+    if (inside_ == Inside::kRoot) throw ValueError(std::string(section_->name) + " must be a list" + but_is);
     if (inside_ == Inside::kSection) throw ValueError(record_name() + " must be a table" + but_is);
-    throw ValueError(record_name() + ": " + std::string(section.fields[field_index_].key) + " must be " +
-                     std::string(type_of(field_)) + but_is);
+    throw ValueError(record_name() + ": " + std::string(field_->key) + " must be " +
+                     std::string(type_of(field_->field)) + but_is);
   }
 
   std::span<const Section> sections_;
@@ -256,13 +209,11 @@ class Reader final : public JsonHandler {
   std::string_view expected_;
   std::vector<bool> seen_;
   Inside inside_ = Inside::kNothing;
-  size_t skipped_ = 0;  // lists and tables that nobody asked for and that are open
-  size_t section_ = 0;  // sections_.size(): of another key
-  size_t index_ = 0;    // of the record
-  Field field_ = Field::kNone;
-  size_t field_index_ = 0;
-  uint32_t found_ = 0;  // a bit for each field of the section
+  std::span<const Section>::iterator section_;
+  std::span<const FieldName>::iterator field_;
+  size_t index_ = 0;  // of the record in its section
   Record record_;
+  uint32_t found_ = 0;  // a bit for each field of the section
   std::array<double, 4> box_{};
   size_t box_count_ = 0;
 };

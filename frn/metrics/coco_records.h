@@ -12,7 +12,7 @@
 
 namespace frn::coco {
 
-enum class Field { kNone, kId, kImageId, kCategoryId, kBox, kArea, kCrowd, kScore, kWidth, kHeight, kName };
+enum class Field { kId, kImageId, kCategoryId, kBox, kArea, kCrowd, kScore, kWidth, kHeight, kName };
 
 struct FieldName {
   std::string_view key;

@@ -99,7 +99,7 @@ std::vector<Setting> data_settings(TrainConfig& c) {
   return {
       {.key = "data",
        .help = "training and validation images: fashion-mini (built in), cifar10:DIR, cifar100:DIR, idx:DIR, "
-               "imagefolder:DIR, voc:DIR, shapes (made), or random (noise); `frn info data` says more",
+               "imagefolder:DIR, coco:DIR, voc:DIR, shapes (made), or random (noise); `frn info data` says more",
        .value = &c.data,
        .value_name = "KIND:DIR",
        .free_on_resume = true},

@@ -181,6 +181,15 @@ std::vector<std::string> run_log_seeds() {
           "\n"};
 }
 
+std::vector<std::string> coco_seeds() {
+  return {
+      R"({"info":{"a":[1]},"images":[{"file_name":"a.jpg","height":9,"width":9,"id":7}],"annotations":[)"
+      R"({"segmentation":[[1,2.5,"]"]],"area":12.25,"iscrowd":0,"image_id":7,"bbox":[1,2,3,4],"category_id":1,"id":1},)"
+      R"({"image_id":7.0,"bbox":[0,0,3,4],"category_id":1,"id":2,"iscrowd":true}],)"
+      R"("categories":[{"supercategory":"x","id":1,"name":"dog"}]})",
+      R"([{"image_id":42,"category_id":18,"bbox":[258.15,41.29,348.26,243.78],"score":0.236,"id":1}])", "[]"};
+}
+
 // The chart, then its texts (gnuplot_fuzz.cpp).
 std::vector<std::string> gnuplot_seeds() {
   return {"\x0ctitle\xffx\xffy\xff'\nsystem(\"id\")\n\xff`id`\xff@m \\", "\x02\xff\xff\xff\"; !id\n\xff\xc3\xa9",
@@ -191,6 +200,7 @@ std::vector<std::string> seeds_of(std::string_view fuzzer) {
   if (fuzzer == "toml_fuzz") return toml_seeds();
   if (fuzzer == "study_fuzz") return {kStudy};
   if (fuzzer == "run_log_fuzz") return run_log_seeds();
+  if (fuzzer == "coco_fuzz") return coco_seeds();
   if (fuzzer == "gnuplot_fuzz") return gnuplot_seeds();
   if (fuzzer == "safetensors_fuzz") return safetensors_seeds();
   if (fuzzer == "image_fuzz") return image_seeds();
