@@ -1,6 +1,7 @@
 // frn eval: how a run's network does on a set, by the metrics of its task.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "frn/cli/commands.h"
@@ -9,6 +10,7 @@
 #include "frn/cli/threads.h"
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
+#include "frn/data/drawing.h"
 #include "frn/train/evaluate.h"
 #include "frn/train/run_folder.h"
 
@@ -38,6 +40,33 @@ void check_classes(const train::TrainedModel& trained, const data::Dataset& data
                           "('{}', ...)",
                           trained.classes.size(), trained.classes.at(0), name, dataset.classes().size(),
                           dataset.classes().at(0)));
+}
+
+std::vector<data::DrawnBox> drawn_boxes(const std::vector<train::Description::NamedBox>& boxes, bool with_scores) {
+  std::vector<data::DrawnBox> out;
+  for (const auto& [box, name, score] : boxes) {
+    out.push_back({box.left, box.top, box.right, box.bottom,
+                   with_scores ? fmt::format("{} {:.0f}%", name, 100 * score) : name, data::colour_of(box.label)});
+  }
+  std::reverse(out.begin(), out.end());  // the best on top
+  return out;
+}
+
+// The truth on the left, what was found on the right, for `frn report`.
+void write_examples(const std::filesystem::path& folder, const data::Dataset& dataset,
+                    const std::vector<train::Details::Example>& examples) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Error("eval", "cannot make the folder " + folder.string() + ": " + error.message());
+  for (const auto& example : examples) {
+    const auto source = dataset.open(example.index);
+    if (!source) return;  // a set that gives tensors
+    const auto size = source->size();
+    const auto image = source->read({0, 0, size.height, size.width}, size);
+    const auto both = data::side_by_side(data::drawn(image, drawn_boxes(example.truths, false)),
+                                         data::drawn(image, drawn_boxes(example.found, true)));
+    write_whole_file(folder / fmt::format("{:06}.png", example.index), data::to_png(both), "eval");
+  }
 }
 
 void run(const Options& options) {
@@ -78,6 +107,7 @@ void run(const Options& options) {
   const auto details = result.score->details();
   for (const auto& [key, value] : details.entries.as_table()) out[key] = value;
   for (const auto& file : details.files) write_whole_file(folder.path / file.name, file.text, "eval");
+  if (!details.examples.empty()) write_examples(folder.path / "examples", *dataset, details.examples);
   write_whole_file(folder.path / "eval.json", to_json(out, 2) + "\n", "eval");
   if (options.as_json) {
     print_json(out);

@@ -240,6 +240,25 @@ Image drawn(const Image& image, const std::vector<DrawnBox>& boxes) {
   return out;
 }
 
+Image side_by_side(const Image& left, const Image& right) {
+  if (left.size.height != right.size.height || left.channels != right.channels) {
+    throw Error("drawing", "two images beside each other must have the same height and channels but have not");
+  }
+  constexpr int64_t kBetween = 4;
+  Image out{{left.size.height, left.size.width + kBetween + right.size.width}, left.channels, {}};
+  for (int64_t row = 0; row < out.size.height; ++row) {
+    const auto add = [&](const Image& from) {
+      const auto bytes = from.size.width * from.channels;
+      const auto begin = from.pixels.begin() + row * bytes;
+      out.pixels.insert(out.pixels.end(), begin, begin + bytes);
+    };
+    add(left);
+    out.pixels.insert(out.pixels.end(), static_cast<size_t>(kBetween * out.channels), uint8_t{255});
+    add(right);
+  }
+  return out;
+}
+
 std::string to_png(const Image& image) {
   if (image.pixels.empty()) throw Error("png", "an image must have pixels but has none");
   png_image about{};

@@ -27,6 +27,9 @@ struct DrawnBox {
 // The image in colour with the boxes on it, in their order. Lines and letters grow with the image.
 Image drawn(const Image& image, const std::vector<DrawnBox>& boxes);
 
+// Two images of the same height in one, with a white line between them.
+Image side_by_side(const Image& left, const Image& right);
+
 // The image as a PNG file. Throws frn::Error for an image without pixels.
 std::string to_png(const Image& image);
 

@@ -31,9 +31,7 @@ DetectOptions detect_options_of(Style style);
 // Of one image of this size: logits [anchors, classes] and codes [anchors, 4], row after row. By falling score; of
 // equal ones the lower anchor, then the lower class comes first. Boxes without an area after the cut are left out.
 // Throws frn::Error for a logit or code that is not a number.
-//
-// Pairs of anchor and class are walked in the order of their scores, and no further than the wanted number of
-// detections needs: the rest is never sorted nor decoded.
+// (best_detections of metrics/nms.h, on the boxes that the codes stand for.)
 std::vector<Detection> detect(std::span<const float> logits, std::span<const float> codes, const Anchors& anchors,
                               int64_t height, int64_t width, const DetectOptions& options);
 

@@ -3,11 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "frn/core/text.h"
 
 namespace frn::report::html {
 namespace {
+
+// Three bytes as four letters, with = for what is missing at the end (RFC 4648).
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const auto byte = [&](size_t k) {
+      return i + k < bytes.size() ? static_cast<uint32_t>(static_cast<unsigned char>(bytes[i + k])) : 0U;
+    };
+    const uint32_t bits = byte(0) << 16U | byte(1) << 8U | byte(2);
+    for (size_t k = 0; k < 4; ++k) {
+      out += i + k > bytes.size() ? '=' : kLetters[bits >> (18 - 6 * k) & 63U];
+    }
+  }
+  return out;
+}
 
 // One column on a phone, two on a laptop. Colours follow the reader's choice of light or dark.
 constexpr std::string_view kStyle = R"(
@@ -50,6 +68,7 @@ dt { color: var(--soft); }
 dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
 .figures { display: grid; gap: 1.5rem 2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 26rem), 1fr)); }
 figure { margin: 0; }
+figure img { display: block; width: 100%; height: auto; }
 figure svg { display: block; width: 100%; height: auto; }
 figcaption { color: var(--soft); font-size: .9rem; }
 figure svg > g > rect { fill: none; }
@@ -181,6 +200,12 @@ std::string figure(std::string_view svg, std::string_view name, std::string_view
     drawing.replace(begin, end - begin, "<title>" + escape(caption));
   }
   return fmt::format("<figure>\n{}\n<figcaption>{}</figcaption>\n</figure>\n", drawing, escape(caption));
+}
+
+std::string picture(std::string_view png, std::string_view caption) {
+  return fmt::format(
+      "<figure>\n<img alt=\"{0}\" src=\"data:image/png;base64,{1}\">\n<figcaption>{0}</figcaption>\n</figure>\n",
+      escape(caption), base64(png));
 }
 
 std::string figures(const std::vector<std::string>& figures) {

@@ -56,6 +56,8 @@ std::string properties(const std::vector<std::pair<std::string, std::string>>& e
 // The contents of an svg file, which must be our own (it is not escaped). Names inside it are made its own with `name`,
 // so that a page can have many; its lines and letters take the page's colours.
 std::string figure(std::string_view svg, std::string_view name, std::string_view caption);
+// The contents of a png file, inside the page.
+std::string picture(std::string_view png, std::string_view caption);
 // Figures side by side where there is room.
 std::string figures(const std::vector<std::string>& figures);
 

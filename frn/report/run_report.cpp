@@ -8,6 +8,7 @@
 #include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 #include "frn/report/curves.h"
+#include "frn/report/evaluation.h"
 #include "frn/report/html.h"
 #include "frn/report/run.h"
 
@@ -107,14 +108,46 @@ std::string incidents(const Run& run) {
   return html::section("Events", html::table(table));
 }
 
-std::string body(const Run& run, const std::vector<std::string>& figures) {
+std::string share_text(double share) { return std::isfinite(share) ? fmt::format("{:.2f}", 100 * share) : kNone; }
+
+// A detector's classes and what it found, where `frn eval` was run.
+std::string evaluation(const EvaluationFiles& files, const std::string& curves) {
+  html::Table table{{{"class"}, {"objects", true}, {"AP", true}, {"AP50", true}, {"AP75", true}, {"AR", true}}, {}};
+  for (const auto& one : files.classes) {
+    table.rows.push_back({one.name, std::to_string(one.objects), share_text(one.ap), share_text(one.ap50),
+                          share_text(one.ap75), share_text(one.ar)});
+  }
+  auto out = html::section("Classes", html::paragraph("frn eval, " + files.source + ".") + html::table(table) + curves);
+  std::vector<std::string> pictures;
+  for (const auto& path : files.examples) {
+    pictures.push_back(html::picture(contents_of(path), "Image " + path.stem().string()));
+  }
+  if (pictures.empty()) return out;
+  return out + html::section("Examples",
+                             html::paragraph("Left what is there, right what the network found, with its scores.") +
+                                 html::figures(pictures));
+}
+
+std::string body(const Run& run, const std::vector<std::string>& figures, const std::string& evaluated) {
   std::string out = results(run);
   out += html::section("Curves", html::figures(figures));
+  out += evaluated;
   if (!run.last_metrics.empty()) out += html::section("Last metrics", html::properties(run.last_metrics));
   if (!run.layers.empty()) out += layers(run);
   if (!run.incidents.empty()) out += incidents(run);
   if (!run.config.empty()) out += html::section("Settings", html::properties(run.config));
   return out;
+}
+
+std::string precision_figure(const EvaluationFiles& files, const std::filesystem::path& folder,
+                             std::vector<std::filesystem::path>& written) {
+  LineChart chart{
+      .title = "", .x_label = "recall, %", .y_label = "precision, %", .curves = files.curves, .y_min = 0, .y_max = 100};
+  if (!has_points(chart)) return "";
+  written.push_back(folder / "precision-recall.svg");
+  draw_svg(chart, written.back());
+  return html::figures({html::figure(contents_of(written.back()), "precision-recall",
+                                     "Precision over recall, the mean of the classes.")});
 }
 
 }  // namespace
@@ -132,10 +165,13 @@ std::vector<std::filesystem::path> run_report(const std::filesystem::path& folde
     draw_svg(chart, written.back());
     figures.push_back(html::figure(contents_of(written.back()), file, caption));
   }
+  const auto files = read_evaluation(folder);
+  std::string evaluated;
+  if (!files.classes.empty()) evaluated = evaluation(files, precision_figure(files, folder, written));
   written.push_back(folder / "curves.csv");
   write_file(written.back(), csv_of(run));
   written.push_back(folder / "report.html");
-  write_file(written.back(), html::page("Run " + run.name, summary(run), body(run, figures),
+  write_file(written.back(), html::page("Run " + run.name, summary(run), body(run, figures, evaluated),
                                         "Made by frn report from log.jsonl, config.toml and metrics.json of the run."));
   return written;
 }

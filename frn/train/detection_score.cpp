@@ -4,12 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "frn/core/error.h"
 #include "frn/metrics/coco_ap.h"
 
 namespace frn::train {
 namespace {
+
+constexpr std::array<size_t, 2> kShownThresholds{0, 5};  // of IoU, in steps of 0.05 from 0.5 on
+constexpr size_t kMostExamples = 8;
+constexpr double kLeastShownScore = 0.3;
 
 // Everything that counts of one image; boxes in its own pixels.
 struct ScoredImage {
@@ -144,7 +150,7 @@ class DetectionScore : public Score {
   }
 
   Details details() const override {
-    const auto scores = this->scores();
+    const auto scores = this->scores(/*curves=*/true);
     Details out;
     auto list = Value::empty_list();
     out.text = fmt::format("{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}\n", "class", "objects", "AP", "AP50", "AP75", "AR");
@@ -163,7 +169,10 @@ class DetectionScore : public Score {
                               shown_share(category.ap50), shown_share(category.ap75), shown_share(category.ar));
     }
     out.entries["classes"] = std::move(list);
+    out.entries["precision_recall"] = mean_curves(scores);
     out.files.push_back({"detections.json", to_json(detections_as_coco_has_them()) + "\n"});
+    out.files.push_back({"precision-recall.csv", curves_as_csv(scores)});
+    out.examples = examples();
     return out;
   }
 
@@ -177,7 +186,7 @@ class DetectionScore : public Score {
   }
 
   // In the evaluator images and classes have their numbers in the set: those of files need not be there.
-  CocoScores scores() const {
+  CocoScores scores(bool curves = false) const {
     std::vector<int64_t> images;
     std::vector<CocoTruth> truths;
     std::vector<CocoDetection> detections;
@@ -197,21 +206,87 @@ class DetectionScore : public Score {
     }
     std::vector<int64_t> categories(static_cast<size_t>(classes));
     for (size_t i = 0; i < categories.size(); ++i) categories[i] = static_cast<int64_t>(i);
-    return evaluate_coco(images, categories, truths, detections,
-                         {.max_detections = options_.max_detections, .threads = at::get_num_threads()});
+    return evaluate_coco(
+        images, categories, truths, detections,
+        {.max_detections = options_.max_detections, .threads = at::get_num_threads(), .curves = curves});
+  }
+
+  // Precision over recall, the mean of all classes that have objects.
+  static Value mean_curves(const CocoScores& scores) {
+    auto out = Value::empty_list();
+    for (const size_t threshold : kShownThresholds) {
+      std::vector<double> mean(kCocoRecalls);
+      double classes = 0;
+      for (const auto& category : scores.categories) {
+        if (category.truths == 0) continue;
+        ++classes;
+        for (size_t i = 0; i < mean.size(); ++i) mean[i] += category.precision[threshold * kCocoRecalls + i];
+      }
+      if (classes == 0) break;
+      for (auto& value : mean) value /= classes;
+      out.push_back({{"iou", 0.5 + 0.05 * static_cast<double>(threshold)}, {"precision", Value::list_of(mean)}});
+    }
+    return out;
+  }
+
+  // A line for each class, IoU and recall.
+  std::string curves_as_csv(const CocoScores& scores) const {
+    std::string out = "class,iou,recall,precision\n";
+    for (const auto& category : scores.categories) {
+      if (category.truths == 0) continue;
+      for (const size_t threshold : kShownThresholds) {
+        for (size_t i = 0; i < kCocoRecalls; ++i) {
+          out += fmt::format("\"{}\",{:.2f},{:.2f},{:.6f}\n", quoted(name_of(category.id)),
+                             0.5 + 0.05 * static_cast<double>(threshold), 0.01 * static_cast<double>(i),
+                             category.precision[threshold * kCocoRecalls + i]);
+        }
+      }
+    }
+    return out;
+  }
+
+  // For a csv: quotes are doubled.
+  static std::string quoted(const std::string& text) {
+    std::string out;
+    for (const char c : text) out.append(c == '"' ? 2 : 1, c);
+    return out;
+  }
+
+  // Of the first images with objects.
+  std::vector<Details::Example> examples() const {
+    std::vector<Details::Example> out;
+    for (const auto& image : in_order()) {
+      if (out.size() == kMostExamples) break;
+      if (image->truths.empty()) continue;
+      auto& example = out.emplace_back();
+      example.index = image->index;
+      for (const auto& t : image->truths) {
+        const data::Box box{t.left, t.top, t.left + t.width, t.top + t.height, t.label, t.crowd};
+        example.truths.push_back({box, name_of(t.label), 1});
+      }
+      for (const auto& [box, score] : image->found) {
+        if (score >= kLeastShownScore) example.found.push_back({box, name_of(box.label), score});
+      }
+    }
+    return out;
+  }
+
+  // By their place in the set.
+  std::vector<const ScoredImage*> in_order() const {
+    std::vector<const ScoredImage*> out;
+    for (const auto& image : images_) out.push_back(&image);
+    std::sort(out.begin(), out.end(), [](const auto* a, const auto* b) { return a->index < b->index; });
+    return out;
   }
 
   // COCO's results format.
   Value detections_as_coco_has_them() const {
     auto list = Value::empty_list();
-    auto images = images_;
-    std::sort(images.begin(), images.end(),
-              [](const ScoredImage& a, const ScoredImage& b) { return a.index < b.index; });
-    for (const auto& image : images) {
-      for (const auto& [box, score] : image.found) {
+    for (const auto* const image : in_order()) {
+      for (const auto& [box, score] : image->found) {
         const auto label = static_cast<size_t>(box.label);
         const auto own = coco_box(box);
-        list.push_back({{"image_id", image.id},
+        list.push_back({{"image_id", image->id},
                         {"category_id", label < options_.class_ids.size() ? options_.class_ids[label] : box.label + 1},
                         {"bbox", Value::list_of(std::vector<double>{own.x, own.y, own.width, own.height})},
                         {"score", score}});

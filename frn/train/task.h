@@ -13,41 +13,6 @@
 
 namespace frn::train {
 
-// Adds up what is measured over many batches.
-class Score {
- public:
-  virtual ~Score() = default;
-  virtual void add(const Outputs& outputs, const data::Batch& batch) = 0;
-  // What was added so far as numbers, and the way back: merge() adds another's. So a score passes through checkpoints
-  // and from one process to another. Packs may differ in length. Those of a training score do not, and add up: pack()
-  // of what was added here and there is the sum of both packs.
-  virtual std::vector<double> pack() const = 0;
-  virtual void merge(std::span<const double> packed) = 0;
-  // One for each of the task's metrics, in their order; not a number where nothing was added.
-  virtual std::vector<double> values() const = 0;
-  // What `frn eval` tells beside the values: entries of its eval.json, lines for a person, files beside it.
-  struct Details {
-    Value entries = Value::empty_table();
-    std::string text{};
-    struct File {
-      std::string name;
-      std::string text;
-    };
-    std::vector<File> files{};
-  };
-  virtual Details details() const { return {}; }
-};
-
-struct NamedLoss {
-  std::string name;  // ends in "_loss": "box_loss"
-  at::Tensor value;  // one number
-};
-
-struct LossContext {
-  bool training = true;
-  int64_t devices = 1;  // that share the batch evenly, samples in order
-};
-
 struct DescribeOptions {
   int64_t most = 5;        // entries, the best ones
   double least_score = 0;  // of an entry; from 0 to 1
@@ -63,6 +28,50 @@ struct Description {
   Value entries = Value::empty_table();  // for --json
   std::string text{};                    // lines for a person
   std::vector<NamedBox> boxes{};         // to be drawn on the image
+};
+
+// What `frn eval` tells of a set beside a score's values: entries of its eval.json, lines for a person, files beside
+// it, and images to draw, with what was to be found on one side and what was found on the other.
+struct Details {
+  struct File {
+    std::string name;
+    std::string text;
+  };
+  struct Example {
+    int64_t index = 0;  // of the sample
+    std::vector<Description::NamedBox> truths{};
+    std::vector<Description::NamedBox> found{};
+  };
+  Value entries = Value::empty_table();
+  std::string text{};
+  std::vector<File> files{};
+  std::vector<Example> examples{};
+};
+
+// Adds up what is measured over many batches.
+class Score {
+ public:
+  virtual ~Score() = default;
+  virtual void add(const Outputs& outputs, const data::Batch& batch) = 0;
+  // What was added so far as numbers, and the way back: merge() adds another's. So a score passes through checkpoints
+  // and from one process to another. Packs may differ in length. Those of a training score do not, and add up: pack()
+  // of what was added here and there is the sum of both packs.
+  virtual std::vector<double> pack() const = 0;
+  virtual void merge(std::span<const double> packed) = 0;
+  // One for each of the task's metrics, in their order; not a number where nothing was added.
+  virtual std::vector<double> values() const = 0;
+  // What `frn eval` tells beside the values.
+  virtual Details details() const { return {}; }
+};
+
+struct NamedLoss {
+  std::string name;  // ends in "_loss": "box_loss"
+  at::Tensor value;  // one number
+};
+
+struct LossContext {
+  bool training = true;
+  int64_t devices = 1;  // that share the batch evenly, samples in order
 };
 
 class Task {
