@@ -267,7 +267,7 @@ std::shared_ptr<const Dataset> open_split(const fs::path& named, Split split, co
   // Labels are those of the training file, even where the other one lacks a category.
   const auto training = annotations_of(named, Split::kTrain);
   const bool is_other = split != Split::kTrain && !training.empty();
-  const Classes classes(is_other ? read_coco_truths(training).categories : file.categories,
+  const Classes classes(is_other ? read_coco_categories(training) : file.categories,
                         is_other ? training.string() : annotations.string());
   if (classes.ids().empty()) fail_file(kOperation, classes.source(), "it must list categories but lists none");
   if (is_other) classes.check_same(file.categories, annotations.string());
