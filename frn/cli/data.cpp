@@ -12,6 +12,7 @@
 #include "frn/cli/progress.h"
 #include "frn/cli/threads.h"
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 #include "frn/data/check.h"
 #include "frn/fetch/published.h"
 
@@ -138,16 +139,18 @@ size_t left_out(const data::CheckReport& report) {
 std::string boxes_text(const data::CheckReport& report) {
   if (!report.has_boxes) return "";
   const auto boxes = std::accumulate(report.per_class.begin(), report.per_class.end(), int64_t{0});
-  return fmt::format(", {} boxes and {} left out, {} images without boxes", boxes, left_out(report),
-                     report.without_boxes);
+  return fmt::format(", {} boxes, {} images without boxes, {} entries left out", boxes, report.without_boxes,
+                     left_out(report));
 }
 
+// Names come from files that anybody may have written: one line each.
 void print_problems(const data::CheckReport& report) {
   constexpr size_t kMostPrinted = 100;
   const auto count = std::min(report.problems.size(), kMostPrinted);
   for (size_t i = 0; i < count; ++i) {
     const auto& problem = report.problems[i];
-    fmt::print("  {}: {}: {}\n", problem.left_out ? "left out" : "note", problem.name, problem.reason);
+    fmt::print("  {}: {}: {}\n", problem.left_out ? "left out" : "note", one_line(problem.name),
+               one_line(problem.reason));
   }
   if (count < report.problems.size()) {
     fmt::print("  and {} more (--json lists them all)\n", report.problems.size() - count);
@@ -158,14 +161,16 @@ void print(const std::vector<Checked>& splits) {
   for (const auto& [split, report, classes] : splits) {
     fmt::print("{}: {} images of {} classes{}, {}, {} grey, {} broken\n", split, report.images, classes.size(),
                boxes_text(report), size_text(report), report.grey, report.broken.size());
-    for (const auto& image : report.broken) fmt::print("  broken: {}: {}\n", image.name, image.reason);
+    for (const auto& image : report.broken) {
+      fmt::print("  broken: {}: {}\n", one_line(image.name), one_line(image.reason));
+    }
     print_problems(report);
   }
   fmt::print("\n{:<24}", splits.at(0).report.has_boxes ? "boxes per class" : "class");
   for (const auto& checked : splits) fmt::print("{:>12}", checked.split);
   fmt::print("\n");
   for (size_t i = 0; i < splits.at(0).classes.size(); ++i) {
-    fmt::print("{:<24}", splits[0].classes[i]);
+    fmt::print("{:<24}", one_line(splits[0].classes[i]));
     for (const auto& checked : splits) fmt::print("{:>12}", checked.report.per_class.at(i));
     fmt::print("\n");
   }
@@ -185,10 +190,10 @@ void check(const CheckOptions& options) {
     print(splits);
   }
   size_t broken = 0;
-  size_t bad_boxes = 0;
+  size_t unusable = 0;
   for (const auto& checked : splits) {
     broken += checked.report.broken.size();
-    bad_boxes += left_out(checked.report);
+    unusable += left_out(checked.report);
   }
   if (broken > 0) {
     throw Error("data",
@@ -196,10 +201,11 @@ void check(const CheckOptions& options) {
                             "(--broken-limit)",
                             broken, broken == 1 ? "" : "s", options.data));
   }
-  if (bad_boxes > 0) {
-    throw Error("data", fmt::format("{} box{} of {} cannot be learned and will be left out by frn train; correct or "
-                                    "delete them where they count",
-                                    bad_boxes, bad_boxes == 1 ? "" : "es", options.data));
+  if (unusable > 0) {
+    throw Error("data",
+                fmt::format("{} of the annotations of {} cannot be used, and frn train leaves {} out; correct "
+                            "or delete {}",
+                            unusable, options.data, unusable == 1 ? "it" : "them", unusable == 1 ? "it" : "them"));
   }
 }
 

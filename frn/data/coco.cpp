@@ -1,6 +1,4 @@
 // Sets in COCO's format: a JSON file of images, categories and boxes for each split, and its folder of images.
-#include "frn/metrics/coco_files.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -13,6 +11,7 @@
 #include "frn/data/box_set.h"
 #include "frn/data/bytes.h"
 #include "frn/data/kinds.h"
+#include "frn/metrics/coco_files.h"
 
 namespace frn::data {
 namespace {
@@ -37,7 +36,6 @@ bool is_annotations(const fs::path& path, Split split) {
   return name.starts_with(std::string(kPrefix) + std::string(word_of(split))) && name.ends_with(kEnding);
 }
 
-// A split's annotations in a folder: instances_train2017.json, or any other instances_train*.json when it is alone.
 std::vector<fs::path> annotations_in(const fs::path& folder, Split split) {
   std::vector<fs::path> found;
   if (!fs::is_directory(folder)) return found;
@@ -48,7 +46,7 @@ std::vector<fs::path> annotations_in(const fs::path& folder, Split split) {
   return found;
 }
 
-// None when there are none.
+// instances_train2017.json, or any other instances_train*.json when it is alone; none when there is none.
 fs::path find_annotations(const fs::path& folder, Split split) {
   auto found = annotations_in(folder / "annotations", split);
   if (found.empty()) found = annotations_in(folder, split);
@@ -114,47 +112,41 @@ fs::path images_of(const fs::path& named, const fs::path& annotations, Split spl
 
 // --- What they hold ---
 
-using Labels = std::map<int64_t, int64_t>;  // of category ids
-
 // Labels are the places of categories in ascending order of their ids.
 class Classes {
  public:
   Classes(const std::vector<CocoCategory>& categories, std::string source) : source_(std::move(source)) {
-    for (const auto& [id, name] : categories) by_id_.emplace(id, name.empty() ? std::to_string(id) : name);
-    for (const auto& [id, name] : by_id_) labels_.emplace(id, static_cast<int64_t>(labels_.size()));
+    std::map<int64_t, std::string> by_id;
+    for (const auto& [id, name] : categories) by_id.emplace(id, name.empty() ? std::to_string(id) : name);
+    for (auto& [id, name] : by_id) {
+      ids_.push_back(id);
+      names_.push_back(std::move(name));
+    }
   }
 
   std::optional<int64_t> label_of(int64_t category_id) const {
-    const auto found = labels_.find(category_id);
-    return found == labels_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = std::lower_bound(ids_.begin(), ids_.end(), category_id);
+    return found == ids_.end() || *found != category_id ? std::nullopt : std::optional(found - ids_.begin());
   }
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& [id, name] : by_id_) names.push_back(name);
-    return names;
-  }
-  std::vector<int64_t> ids() const {
-    std::vector<int64_t> ids;
-    for (const auto& [id, name] : by_id_) ids.push_back(id);
-    return ids;
-  }
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<int64_t>& ids() const { return ids_; }
   const std::string& source() const { return source_; }
 
   // Another file may lack categories, but not give an id to something else.
   void check_same(const std::vector<CocoCategory>& others, const std::string& source) const {
     for (const auto& other : others) {
-      const auto found = by_id_.find(other.id);
-      if (found == by_id_.end() || other.name.empty() || found->second == other.name) continue;
+      const auto label = label_of(other.id);
+      if (!label || other.name.empty() || names_[static_cast<size_t>(*label)] == other.name) continue;
       fail_file(kOperation, source,
-                "category " + std::to_string(other.id) + " must be '" + found->second + "', as in " + source_ +
-                    ", but is '" + other.name + "'; give both files the same categories");
+                "category " + std::to_string(other.id) + " must be '" + names_[static_cast<size_t>(*label)] +
+                    "', as in " + source_ + ", but is '" + other.name + "'; give both files the same categories");
     }
   }
 
  private:
   std::string source_;
-  std::map<int64_t, std::string> by_id_;
-  Labels labels_;
+  std::vector<int64_t> ids_;
+  std::vector<std::string> names_;
 };
 
 // Builds the parts of a set out of a file.
@@ -187,10 +179,13 @@ class Assembly {
       if (seen.insert(category.id).second) continue;
       tell(", category " + std::to_string(category.id), "its id comes twice; the first one's name counts", false);
     }
-    const auto count = static_cast<int64_t>(seen.size());
-    if (count == 0 || *seen.rbegin() - *seen.begin() + 1 == count) return;
+    // Unsigned: ids may lie further apart than a signed number reaches.
+    const auto gap = [](int64_t first, int64_t last) {
+      return static_cast<uint64_t>(last) - static_cast<uint64_t>(first);
+    };
+    if (seen.empty() || gap(*seen.begin(), *seen.rbegin()) + 1 == seen.size()) return;
     tell("",
-         "its " + std::to_string(count) + " categories have ids from " + std::to_string(*seen.begin()) + " to " +
+         "its " + std::to_string(seen.size()) + " categories have ids from " + std::to_string(*seen.begin()) + " to " +
              std::to_string(*seen.rbegin()) + ", with gaps; labels count them in ascending order",
          false);
   }
@@ -223,14 +218,14 @@ class Assembly {
   }
 
   void add(const CocoTruth& annotation) {
-    const auto number = ", annotation " + std::to_string(annotation.id);
+    const auto number = [&] { return ", annotation " + std::to_string(annotation.id); };
     const auto place = places_.find(annotation.image_id);
     if (place == places_.end()) {
-      tell(number, "its image must be one of the file but is " + std::to_string(annotation.image_id), true);
+      tell(number(), "its image must be one of the file but is " + std::to_string(annotation.image_id), true);
       return;
     }
     const auto& image = parts_.list[static_cast<size_t>(place->second)];
-    const auto where = [&] { return ", image " + std::to_string(image.id) + " (" + image.file + ")" + number; };
+    const auto where = [&] { return ", image " + std::to_string(image.id) + " (" + image.file + ")" + number(); };
     const auto label = classes_.label_of(annotation.category_id);
     if (!label) {
       tell(where(),
@@ -262,17 +257,17 @@ std::shared_ptr<const Dataset> open_split(const fs::path& named, Split split, co
   const auto annotations = annotations_of(named, split);
   if (annotations.empty()) {
     const std::string word(word_of(split));
-    fail_file(kOperation, named,
-              "it must hold annotations/instances_" + word + "2017.json, or another instances_" + word +
-                  "*.json there or in the folder itself, but has none; or name the files, as coco:" +
-                  std::string(kCocoForm));
+    fail_file(
+        kOperation, named,
+        "it must hold annotations/instances_" + word + "2017.json, or another instances_" + word +
+            "*.json there or in the folder itself, but has none; or name the files, as coco:" + std::string(kCocoForm));
   }
   const SplitFiles files{annotations, images_of(named, annotations, split)};
   auto file = read_coco_truths(annotations);
   // Labels are those of the training file, even where the other one lacks a category.
   const auto training = annotations_of(named, Split::kTrain);
   const bool is_other = split != Split::kTrain && !training.empty();
-  const Classes classes(is_other ? read_coco_truths(training).categories : file.categories,
+  const Classes classes(is_other ? read_coco_categories(training) : file.categories,
                         is_other ? training.string() : annotations.string());
   if (classes.ids().empty()) fail_file(kOperation, classes.source(), "it must list categories but lists none");
   if (is_other) classes.check_same(file.categories, annotations.string());

@@ -1,6 +1,7 @@
 #include "frn/data/voc_file.h"
 
 #include <charconv>
+#include <cmath>
 #include <pugixml.hpp>
 
 #include "frn/core/text.h"
@@ -10,6 +11,7 @@ namespace frn::data {
 namespace {
 
 constexpr std::string_view kOperation = "voc";
+constexpr double kMostPixels = 1e9;
 constexpr size_t kMostShown = 60;  // of a text that is wrong
 
 std::string_view trimmed(std::string_view text) {
@@ -23,9 +25,10 @@ std::string shown(std::string_view text) {
   return "'" + one_line(text.substr(0, kMostShown)) + (text.size() > kMostShown ? "...'" : "'");
 }
 
+// Finite, and so small that sums and products stay exact enough.
 bool parse_number(std::string_view text, double& number) {
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && after == text.data() + text.size();
+  return error == std::errc() && after == text.data() + text.size() && std::abs(number) <= kMostPixels;
 }
 
 // Of a file, for messages.
@@ -39,7 +42,7 @@ class Reader {
     const std::string_view text = trimmed(parent.child(name).text().get());
     double number = 0;
     if (parse_number(text, number)) return number;
-    fail(what + " must have a number <" + name + "> but has " + (text.empty() ? "none" : shown(text)));
+    fail(what + " must have a number of pixels <" + name + "> but has " + (text.empty() ? "none" : shown(text)));
   }
 
   Size size(const pugi::xml_node& annotation) const {
@@ -47,8 +50,8 @@ class Reader {
     if (!node) return {};
     const auto side = [&](const char* name) {
       const double value = number(node, name, "<size>");
-      if (value >= 0 && value <= 1e9) return static_cast<int64_t>(value);
-      fail(std::string("<size> must have a <") + name + "> from 0 to 1e9 but has " +
+      if (value >= 0) return static_cast<int64_t>(value);
+      fail(std::string("<size> must have a <") + name + "> of at least 0 but has " +
            shown(node.child(name).text().get()));
     };
     return {side("height"), side("width")};

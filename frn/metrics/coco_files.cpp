@@ -29,6 +29,9 @@ constexpr std::array kDetectionFields{FieldName{"image_id", Field::kImageId},
                                       FieldName{"category_id", Field::kCategoryId}, FieldName{"bbox", Field::kBox},
                                       FieldName{"score", Field::kScore}};
 
+constexpr std::string_view kExpectedTruths =
+    "must be COCO annotations, a table with the lists images, categories and annotations,";
+
 CocoTruth truth_of(const Record& record) {
   return {.id = record.id,
           .image_id = record.image_id,
@@ -36,6 +39,13 @@ CocoTruth truth_of(const Record& record) {
           .box = record.box,
           .area = record.area.value_or(record.box.width * record.box.height),
           .crowd = record.crowd};
+}
+
+Section categories_section(std::vector<CocoCategory>& out) {
+  return {"categories", kCategoryFields, [&] { out.clear(); },
+          [&](Record& record) {
+            out.push_back({record.id, std::move(record.name)});
+          }};
 }
 
 template <typename T>
@@ -85,15 +95,17 @@ CocoFile read_coco_truths(const std::filesystem::path& path) {
               [&](Record& record) {
                 out.images.push_back({record.id, std::move(record.name), record.width, record.height});
               }},
-      Section{"categories", kCategoryFields, [&] { out.categories.clear(); },
-              [&](Record& record) {
-                out.categories.push_back({record.id, std::move(record.name)});
-              }},
+      categories_section(out.categories),
       Section{"annotations", kAnnotationFields, [&] { out.annotations.clear(); },
               [&](const Record& record) { out.annotations.push_back(truth_of(record)); }}};
-  coco::read_records(path, sections, coco::Root::kTableOfSections,
-                     "must be COCO annotations, a table with the lists images, categories and annotations,");
+  coco::read_records(path, sections, coco::Root::kTableOfSections, kExpectedTruths);
   find_problems(out);
+  return out;
+}
+
+std::vector<CocoCategory> read_coco_categories(const std::filesystem::path& path) {
+  std::vector<CocoCategory> out;
+  coco::read_records(path, std::array{categories_section(out)}, coco::Root::kTableOfSections, kExpectedTruths);
   return out;
 }
 

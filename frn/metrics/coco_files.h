@@ -44,6 +44,8 @@ struct CocoFile {
 
 // Throws frn::Error "[coco] path: what was expected and what is there" when the file cannot be read or is not COCO's.
 CocoFile read_coco_truths(const std::filesystem::path& path);
+// Of the same file its categories alone, in a fraction of the time.
+std::vector<CocoCategory> read_coco_categories(const std::filesystem::path& path);
 std::vector<CocoDetection> read_coco_detections(const std::filesystem::path& path);
 
 // The same numbers for a file's truths.

@@ -8,6 +8,8 @@
 //   pipeline NAME FILE none|inception COLOUR SIZE KEY [CROP]              float32 [3, size, size], mean 0, deviation 1
 //   colours  NAME FILE ORDER BRIGHTNESS SATURATION HUE CONTRAST           float32 [3, height, width]
 //   list     NAME DATA SPLIT                                              int64 labels; names as lines NAME<tab>name
+//   boxes    NAME DATA SPLIT                                              float64 [n, 9]: image id, label, left, top,
+//            right, bottom, crowd, and the truth's id and area; classes as lines NAME<tab>class
 // clang-format on
 #include <cstdio>
 #include <cstring>
@@ -109,12 +111,32 @@ Result list(const std::vector<std::string>& words) {
   return result_of(Dtype::kI64, {set->size()}, labels);
 }
 
+Result boxes(const std::vector<std::string>& words) {
+  const auto set =
+      open_dataset(parse_data_name(words.at(2)), words.at(3) == "train" ? Split::kTrain : Split::kValidation);
+  for (const auto& name : set->classes()) std::cout << words.at(1) << "\t" << name << "\n";
+  std::vector<double> values;
+  for (int64_t i = 0; i < set->size(); ++i) {
+    const auto target = set->target(i);
+    if (target.boxes.size() != target.truths.size()) throw frn::Error("image_step", set->name(i) + " leaves boxes out");
+    for (size_t k = 0; k < target.boxes.size(); ++k) {
+      const auto& box = target.boxes[k];
+      values.insert(values.end(), {static_cast<double>(target.image_id), static_cast<double>(box.label), box.left,
+                                   box.top, box.right, box.bottom, box.crowd ? 1.0 : 0.0,
+                                   static_cast<double>(target.truths[k].id), target.truths[k].area});
+    }
+  }
+  const auto rows = static_cast<int64_t>(values.size() / 9);
+  return result_of(Dtype::kF64, {rows, 9}, values);
+}
+
 Result answer(const std::vector<std::string>& words) {
   const auto& what = words.at(0);
   if (what == "decode") return decode(words);
   if (what == "resize") return resize(words);
   if (what == "pipeline") return pipeline(words);
   if (what == "colours") return colours(words);
+  if (what == "boxes") return boxes(words);
   return list(words);
 }
 

@@ -156,10 +156,15 @@ TEST(VocFile, SaysWhatIsWrongInOneSentence) {
   EXPECT_NE(complaint("<a/>").find("must hold <annotation>"), std::string::npos);
   EXPECT_NE(complaint(annotation("<object/>")).find("object 1 must have a <name> but has none"), std::string::npos);
   EXPECT_NE(complaint(annotation("<object><name>a</name></object>")).find("must have a <bndbox>"), std::string::npos);
-  EXPECT_NE(complaint(annotation(object("a", "<xmin>1</xmin>"))).find("must have a number <ymin> but has none"),
-            std::string::npos);
+  EXPECT_NE(
+      complaint(annotation(object("a", "<xmin>1</xmin>"))).find("must have a number of pixels <ymin> but has none"),
+      std::string::npos);
   EXPECT_NE(complaint(annotation(object("a", "<xmin>1px\n</xmin>"))).find("but has '1px'"), std::string::npos);
-  EXPECT_NE(complaint("<annotation><size><width>-1</width><height>2</height></size></annotation>").find("0 to 1e9"),
+  for (const auto* number : {"nan", "-inf", "1e10", "0x1", ""}) {
+    const auto text = annotation(object("a", "<xmin>" + std::string(number) + "</xmin>"));
+    EXPECT_NE(complaint(text).find("must have a number of pixels <xmin> but has "), std::string::npos) << number;
+  }
+  EXPECT_NE(complaint("<annotation><size><width>-1</width><height>2</height></size></annotation>").find("at least 0"),
             std::string::npos);
 }
 

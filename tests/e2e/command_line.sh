@@ -92,6 +92,28 @@ expect 0 '"broken": \[\]' "$frn" data check fashion-mini --json
 for split in train val; do printf 'no image' >"$work/images/$split/cat/1.jpg"; done
 expect bad '2 images of .* cannot be read' "$frn" data check "imagefolder:$work/images"
 
+# Sets with boxes.
+expect 0 'or coco:TRAIN.json@IMAGES,VAL.json@IMAGES' "$frn" info data
+expect 0 '"kind": "voc"' "$frn" info data --json
+expect 0 'train: 20 images of 3 classes, [0-9]+ boxes, [0-9]+ images without boxes, 0 entries left out, 64x64 pixels' \
+  "$frn" data check shapes:64x3x20
+mkdir -p "$work/coco/images"
+base64 -d >"$work/coco/images/a.png" <<<'iVBORw0KGgoAAAANSUhEUgAAAAgAAAAGCAIAAABxZ0isAAAAFElEQVR4nGPkTD7OgA0wYRWlkwQAtNgBP1l5rVQAAAAASUVORK5CYII='
+write_coco() { # BOX: of the only object of both splits
+  for split in train val; do
+    printf '{"images": [{"id": 5, "file_name": "a.png", "width": 8, "height": 6}], "categories": [{"id": 2, "name": "cell"}], "annotations": [{"id": 9, "image_id": 5, "category_id": 2, "bbox": [%s]}]}' \
+      "$1" >"$work/coco/instances_$split.json"
+  done
+}
+write_coco '1, 2, 3, 4'
+expect 0 'validation: 1 images of 1 classes, 1 boxes, 0 images without boxes, 0 entries left out, 6x8 pixels' \
+  "$frn" data check "coco:$work/coco"
+write_coco '1, 2, 0, 4'
+expect bad 'left out: .*instances_train.json, image 5 .a.png., annotation 9: its box must have a width' "$frn" data check "coco:$work/coco"
+expect bad '2 of the annotations of coco:.* cannot be used, and frn train leaves them out' "$frn" data check "coco:$work/coco"
+expect bad '"images_without_boxes": 1' "$frn" data check "coco:$work/coco" --json
+expect bad 'after coco: stands a folder or TRAIN.json@IMAGES,VAL.json@IMAGES' "$frn" data check "coco:$work/nothing"
+
 # Help: groups, choices, defaults in words, and no line above 80 columns where there is no terminal.
 for group in Run Data Model 'Batch, devices and precision' 'Schedule and optimiser' 'Output and checkpoints' Examples; do
   expect 0 "^$group:\$" "$frn" train --help

@@ -81,6 +81,15 @@ std::vector<std::string> idx_seeds() {
           std::string(1, '\0') + gzipped(labels)};
 }
 
+std::vector<std::string> voc_seeds() {
+  return {
+      "<?xml version=\"1.0\"?><annotation><size><width>60</width><height>40</height></size><object><name>dog</name>"
+      "<difficult>1</difficult><bndbox><xmin>1</xmin><ymin>2.5</ymin><xmax>3e1</xmax><ymax>40</ymax></bndbox>"
+      "</object></annotation>",
+      "<!DOCTYPE annotation [<!ENTITY a \"&b;&b;\">]><annotation><object><name>&a;</name></object></annotation>",
+      "<annotation><!-- --><![CDATA[x]]></annotation>"};
+}
+
 // A member of a tar archive; the fuzzer mends its checksum.
 std::string tar_member(const std::string& name, char type, const std::string& contents) {
   std::string header(512, '\0');
@@ -205,6 +214,7 @@ std::vector<std::string> seeds_of(std::string_view fuzzer) {
   if (fuzzer == "safetensors_fuzz") return safetensors_seeds();
   if (fuzzer == "image_fuzz") return image_seeds();
   if (fuzzer == "idx_fuzz") return idx_seeds();
+  if (fuzzer == "voc_fuzz") return voc_seeds();
   if (fuzzer == "archive_fuzz") return archive_seeds();
   return spec_seeds();
 }

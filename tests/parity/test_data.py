@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import io
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import torch
 from PIL import Image, ImageOps
 from safetensors.numpy import load_file
-from torchvision.datasets import ImageFolder
+from torchvision.datasets import ImageFolder, VOCDetection
 from torchvision.transforms import v2
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -329,6 +330,59 @@ def test_folders_are_listed_as_torchvision_lists_them(asker, tmp_path):
     assert ours["train"].tolist() == theirs.targets
 
 
+# --- Boxes ---
+
+
+def voc_xml(objects) -> str:
+    boxes = "".join(
+        f"<object>\n<name> {name} </name><difficult>{difficult}</difficult><bndbox><ymax>{ymax}</ymax><xmin>{xmin}</xmin>"
+        f"<ymin>{ymin}</ymin><xmax>{xmax}</xmax></bndbox><part><name>head</name></part></object>"
+        for name, difficult, xmin, ymin, xmax, ymax in objects
+    )
+    return f"<annotation><size><width>60</width><height>40</height><depth>3</depth></size>{boxes}</annotation>"
+
+
+def test_pascal_voc_is_read_as_torchvision_reads_it(asker, tmp_path):
+    folder = tmp_path / "VOCdevkit" / "VOC2012"
+    for name in ("Annotations", "JPEGImages", "ImageSets/Main"):
+        (folder / name).mkdir(parents=True)
+    images = {
+        "2008_000002": [("tvmonitor", 0, 34, 11, 60, 40)],
+        "2008_000003": [("train", 1, 1, 1, 2.5, 17.25), ("person", 0, 46, 2, 52, 40)],
+        "2007_000027": [],
+    }
+    for name, objects in images.items():
+        (folder / "Annotations" / f"{name}.xml").write_text(voc_xml(objects))
+        Image.new("RGB", (60, 40)).save(folder / "JPEGImages" / f"{name}.jpg")
+    (folder / "ImageSets/Main/train.txt").write_text("\n".join(images) + "\n")
+    asker.ask("boxes", "boxes", f"voc:{folder}", "train")
+    ours, texts = asker.answers()
+    expected = []
+    for i, (_, target) in enumerate(VOCDetection(str(tmp_path), year="2012", image_set="train")):
+        for found in target["annotation"].get("object", []):
+            left, top, right, bottom = (float(found["bndbox"][side]) for side in ("xmin", "ymin", "xmax", "ymax"))
+            box = [left - 1, top - 1, right, bottom]
+            area = (box[2] - box[0]) * (box[3] - box[1])
+            label = texts["boxes"].index(found["name"].strip())
+            expected.append([i + 1, label, *box, float(found["difficult"]), len(expected) + 1, area])
+    np.testing.assert_array_equal(ours["boxes"], expected)
+    assert len(texts["boxes"]) == 20
+
+
+def coco_rows(path: Path) -> tuple[list[str], np.ndarray]:
+    file = json.loads(path.read_text())
+    categories = sorted(file["categories"], key=lambda category: category["id"])
+    labels = {category["id"]: label for label, category in enumerate(categories)}
+    rows = []
+    for image in file["images"]:
+        for found in (a for a in file["annotations"] if a["image_id"] == image["id"]):
+            x, y, width, height = found["bbox"]
+            box = [x, y, x + width, y + height]
+            label = labels[found["category_id"]]
+            rows.append([image["id"], label, *box, found["iscrowd"], found["id"], found["area"]])
+    return [category["name"] for category in categories], np.array(rows, dtype=float)
+
+
 # --- Real data; absent on most machines ---
 
 
@@ -348,3 +402,21 @@ def test_photographs_are_decoded_as_pil_decodes_them(asker):
     for i, (path, _) in enumerate(theirs.samples):
         expected = np.asarray(ImageOps.exif_transpose(Image.open(path)).convert("RGB"))
         np.testing.assert_array_equal(as_rgb(ours[str(i)]), expected, err_msg=path)
+
+
+@needs("coco128")
+@needs("bccd")
+def test_boxes_of_coco_are_those_of_the_file(asker):
+    files = {
+        "coco128 train": (SHARED / "coco128", "train", "annotations/instances_train2017.json"),
+        "coco128 val": (SHARED / "coco128", "val", "annotations/instances_val2017.json"),
+        "bccd train": (SHARED / "bccd", "train", "instances_train.json"),
+        "bccd val": (SHARED / "bccd", "val", "instances_val.json"),
+    }
+    for name, (folder, split, _) in files.items():
+        asker.ask("boxes", name, f"coco:{folder}", split)
+    ours, texts = asker.answers()
+    for name, (folder, _, file) in files.items():
+        classes, rows = coco_rows(folder / file)
+        assert texts[name] == classes
+        np.testing.assert_array_equal(ours[name], rows, err_msg=name)
