@@ -3,6 +3,7 @@
 // -> train/checkpoint; frn report draws what it leaves.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <optional>
@@ -132,7 +133,9 @@ void print_results(const Outcome& outcome, const std::vector<Metric>& metrics) {
   fmt::print("{:>10}\n", "loss");
   row("validation", *outcome.validation);
   if (outcome.best && outcome.best->step != outcome.validation->step) row("best", *outcome.best);
-  if (outcome.train) row("training", *outcome.train, fmt::format("  (the last {} images)", outcome.train->samples));
+  // A detector is not scored on what it trains on.
+  const bool comparable = outcome.train && std::isfinite((*outcome.train)[metrics.front().key]);
+  if (comparable) row("training", *outcome.train, fmt::format("  (the last {} images)", outcome.train->samples));
 }
 
 void print_end(const RunFolder& folder, const Outcome& outcome, const std::vector<Metric>& metrics) {

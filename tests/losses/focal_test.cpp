@@ -2,6 +2,7 @@
 #include "frn/losses/focal.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/log_sigmoid.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>

@@ -82,7 +82,7 @@ TEST(RetinaNet, BatchNormHasTheConstantsOfThePaperUnlessTheSpecSaysOtherwise) {
   EXPECT_EQ(paper.number("eps"), 1e-3);
   EXPECT_EQ(paper.number("momentum"), 0.003);
   EXPECT_EQ(spec_of(*make(detection::Style::kPaper, "bn(momentum=0.2)+relu")).number("momentum"), 0.2);
-  EXPECT_EQ(spec_of(*make(detection::Style::kTorchvision, "bn+relu")).number("eps"), 1e-5);
+  EXPECT_EQ(spec_of(*make(detection::Style::kTorchvision, "bn+relu")).eps(), 1e-5);
 }
 
 TEST(RetinaNet, KernelsOfConvolutionsAloneDecay) {
