@@ -129,19 +129,25 @@ def random_set(generator: np.random.Generator, image_ids: list[int], category_id
     annotations, found = [], []
     for category in category_ids:
         kind = generator.integers(8)  # 0: no truths, 1: nothing found, 2: crowds alone
+        truths: list[dict] = []
         for _ in range(0 if kind == 0 else generator.integers(1, 9)):
             size = random_size(generator)
-            annotations.append({
-                "id": 0, "image_id": int(generator.choice(image_ids)), "category_id": category,
-                "bbox": generator.integers(0, 60, 2).tolist() + size, "area": random_area(generator, size),
-                "iscrowd": int(kind == 2 or generator.integers(6) == 0),
-            })  # fmt: skip
-        truths = [a for a in annotations if a["category_id"] == category]
+            image, corner = int(generator.choice(image_ids)), generator.integers(0, 60, 2).tolist()
+            if truths and generator.integers(3) == 0:  # one beside the last, a few pixels to the right
+                image, (x, y, *size) = truths[-1]["image_id"], truths[-1]["bbox"]
+                corner = [x + 2 * int(generator.integers(8)), y]
+            crowd = int(kind == 2 or generator.integers(6) == 0)
+            truths.append({"id": 0, "image_id": image, "category_id": category, "bbox": corner + size, "iscrowd": crowd})
+            truths[-1]["area"] = random_area(generator, size)
+        annotations += truths
         for _ in range(0 if kind == 1 else generator.integers(0, 16)):
             image, box = int(generator.choice(image_ids)), generator.uniform(0, 60, 2).tolist() + random_size(generator)
             if truths and generator.integers(4):
                 truth = truths[generator.integers(len(truths))]
                 image, box = truth["image_id"], near(generator, truth["bbox"])
+                beside = [t for t in truths if t["image_id"] == image and t["bbox"][1:] == truth["bbox"][1:]]
+                if len(beside) > 1 and generator.integers(3) == 0:  # between two: its IoU with both is the same
+                    box = [(beside[0]["bbox"][0] + beside[1]["bbox"][0]) / 2, *truth["bbox"][1:]]
             score = float(generator.integers(6)) / 6 if generator.integers(3) else float(generator.uniform())
             found.append({"image_id": image, "category_id": category, "bbox": box, "score": score})
     for number, annotation in enumerate(annotations):
