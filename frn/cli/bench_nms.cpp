@@ -91,14 +91,25 @@ void write(const Image& image, int64_t classes, const std::string& path) {
 struct Row {
   float score_threshold;
   size_t pairs = 0;
-  size_t detections = 0;
+  std::vector<Detected> detections{};
   std::vector<double> seconds{};
 };
 
 void measure(Row& row, const Image& image, int64_t classes) {
   row.seconds.push_back(seconds_of([&] {
-    row.detections = best_detections(image.boxes, image.scores, classes, {row.score_threshold, 0.5, 100}).size();
+    row.detections = best_detections(image.boxes, image.scores, classes, {row.score_threshold, 0.5, 100});
   }));
+}
+
+Value to_value(const Row& row) {
+  auto detections = Value::empty_list();
+  for (const auto& found : row.detections) {
+    detections.push_back(Value::list_of(std::vector<int64_t>{found.box, found.category}));
+  }
+  return {{"score_threshold", row.score_threshold},
+          {"pairs", row.pairs},
+          {"seconds", median(row.seconds)},
+          {"detections", detections}};
 }
 
 void run(const Options& options) {
@@ -114,17 +125,14 @@ void run(const Options& options) {
   }
   if (options.as_json) {
     auto list = Value::empty_list();
-    for (const auto& row : rows) {
-      list.push_back(
-          {{"score_threshold", row.score_threshold}, {"pairs", row.pairs}, {"seconds", median(row.seconds)}});
-    }
+    for (const auto& row : rows) list.push_back(to_value(row));
     return print_json({{"command", "bench nms"}, {"anchors", image.boxes.size() / 4}, {"rows", list}});
   }
   fmt::print("frn bench nms: {} anchors x {} classes, one thread, median of {} rounds\n", image.boxes.size() / 4,
              options.classes, options.rounds);
   for (const auto& row : rows) {
     fmt::print("scores above {:<8}{:>10} pairs -> {:>3} detections {:>9.2f} ms\n", row.score_threshold, row.pairs,
-               row.detections, median(row.seconds) * 1e3);
+               row.detections.size(), median(row.seconds) * 1e3);
   }
 }
 
