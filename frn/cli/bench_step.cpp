@@ -3,7 +3,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
-#include <algorithm>
 
 #include "frn/models/model.h"
 #include "frn/nn/layers.h"
@@ -102,12 +101,6 @@ StepSeconds seconds_of_a_step(BenchStep& step, dist::Reducer* reducer) {
   const auto start = Clock::now();
   const double waited = step.run(reducer);
   return {.whole = seconds_since(start), .waited = waited};
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace frn::cli

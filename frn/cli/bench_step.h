@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frn/cli/bench_seconds.h"
 #include "frn/dist/group.h"
 
 namespace frn::cli {
@@ -42,6 +43,5 @@ struct StepSeconds {
   double waited;  // for gradients on their way, with all of this process's there
 };
 StepSeconds seconds_of_a_step(BenchStep& step, dist::Reducer* reducer = nullptr);
-double median(std::vector<double> values);
 
 }  // namespace frn::cli

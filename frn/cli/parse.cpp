@@ -27,7 +27,8 @@ void add_option(CLI::App& app, const Option& option) {
   auto* const added = std::visit(Add{app, option.name}, option.to);
   if (option.required) added->required();
   if (option.separator != '\0') added->delimiter(option.separator);
-  if (option.count > 0) added->expected(option.count);
+  // Without allow_extra_args(false) it would also take the arguments behind it.
+  if (option.count > 0) added->expected(option.count)->allow_extra_args(false);
 }
 
 void add_command(CLI::App& app, const Command& command) {

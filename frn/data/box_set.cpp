@@ -1,6 +1,7 @@
 #include "frn/data/box_set.h"
 
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "frn/core/error.h"
@@ -35,20 +36,19 @@ Box box_of(const Truth& truth) {
 }  // namespace
 
 std::string fault_of(const Truth& truth, const Size& image) {
-  const auto& [id, label, left, top, width, height, area, crowd] = truth;
-  const auto place = [&] { return "at left " + text_of(left) + ", top " + text_of(top); };
-  if (!std::isfinite(left) || !std::isfinite(top) || !std::isfinite(width) || !std::isfinite(height)) {
-    return "its box must have finite numbers but is " + text_of(width) + " x " + text_of(height) + " " + place();
-  }
-  if (width <= 0 || height <= 0) {
-    return "its box must have a width and a height above 0 but is " + text_of(width) + " x " + text_of(height);
-  }
-  const bool known = image.height > 0 && image.width > 0;
-  const bool outside = left + width <= 0 || top + height <= 0 || left >= static_cast<double>(image.width) ||
-                       top >= static_cast<double>(image.height);
-  if (!known || !outside) return "";
-  return "its box must overlap the image, which has " + text_of(image) + ", but is " + text_of(width) + " x " +
-         text_of(height) + " " + place();
+  const double right = truth.left + truth.width;
+  const double bottom = truth.top + truth.height;
+  const auto box = [&] {
+    return text_of(truth.width) + " x " + text_of(truth.height) + " at left " + text_of(truth.left) + ", top " +
+           text_of(truth.top);
+  };
+  if (!std::isfinite(right) || !std::isfinite(bottom)) return "its box must have finite numbers but is " + box();
+  if (truth.width <= 0 || truth.height <= 0) return "its box must have a width and a height above 0 but is " + box();
+  if (image.height <= 0 || image.width <= 0) return "";
+  const bool outside = right <= 0 || bottom <= 0 || truth.left >= static_cast<double>(image.width) ||
+                       truth.top >= static_cast<double>(image.height);
+  if (!outside) return "";
+  return "its box must overlap the image, which has " + text_of(image) + ", but is " + box();
 }
 
 BoxSet::BoxSet(BoxSetParts parts)

@@ -103,7 +103,7 @@ fs::path annotations_of(const fs::path& named, Split split) {
 
 fs::path images_of(const fs::path& named, const fs::path& annotations, Split split) {
   if (fs::is_directory(named)) return find_images(named, annotations, split);
-  const auto images = files_named(named.string(), split).images;
+  auto images = files_named(named.string(), split).images;
   if (fs::is_directory(images)) return images;
   fail_file(kOperation, images,
             "it must be the folder of the images of " + annotations.string() + " but " +

@@ -44,8 +44,7 @@ Bits thresholds_of(double iou) {
 struct Problem {
   const IdIndex& images;
   const Grouped<Truth>& truths;
-  const Grouped<Entry>& entries;
-  std::span<const CocoDetection> detections;
+  const Detections& detections;
   std::span<const int64_t> max_detections;  // ascending
 };
 
@@ -99,7 +98,7 @@ class Evaluator {
 
   void begin(size_t category) {
     const auto truths = problem_.truths.of(category);
-    const auto entries = problem_.entries.of(category);
+    const auto entries = problem_.detections.entries.of(category);
     truths_.assign(truths.begin(), truths.end());
     std::stable_sort(truths_.begin(), truths_.end(), [](const Truth& a, const Truth& b) { return a.image < b.image; });
     entries_.assign(entries.begin(), entries.end());
@@ -117,7 +116,7 @@ class Evaluator {
   void take(const Entry& entry) {
     const int64_t rank = count_of_image_[entry.image]++;
     if (rank >= problem_.max_detections.back()) return;
-    const auto place = place_of(problem_.detections[entry.position].box);
+    const auto place = place_of(problem_.detections.boxes[entry.position]);
     const Bits inside = ranges_of(place.box_area);
     find_candidates(place, entry.image);
     if (candidates_.empty()) return count_far(inside);
@@ -236,7 +235,7 @@ std::vector<size_t> work_order(const Grouped<Entry>& entries, size_t categories)
 class Work {
  public:
   Work(const Problem& problem, size_t categories)
-      : problem_(problem), order_(work_order(problem.entries, categories)), out_(categories) {}
+      : problem_(problem), order_(work_order(problem.detections.entries, categories)), out_(categories) {}
 
   std::vector<Outcome> run(int threads) {
     {
@@ -329,8 +328,8 @@ CocoScores evaluate_coco(std::span<const int64_t> image_ids, std::span<const int
   const coco::IdIndex images(image_ids);
   const coco::IdIndex categories(category_ids);
   const auto grouped_truths = coco::group_truths(truths, images, categories);
-  const auto entries = coco::group_detections(detections, images, categories);
-  const coco::Problem problem{images, grouped_truths, entries, detections, counts};
+  const auto grouped_detections = coco::group_detections(detections, images, categories);
+  const coco::Problem problem{images, grouped_truths, grouped_detections, counts};
   auto outcomes = coco::Work(problem, categories.size()).run(options.threads);
   auto out = coco::summary(outcomes, std::move(counts));
   for (size_t c = 0; c < outcomes.size(); ++c) {

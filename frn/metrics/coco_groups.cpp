@@ -38,7 +38,8 @@ void check(const CocoDetection& detection) {
                           " is not; look at what the model computes");
 }
 
-// Brings values into the order of their categories (kNone: left out), else as they came.
+// Brings values into the order of their categories (kNone: left out), else as they came. value_of takes the place that
+// a value has and the one that it gets.
 template <typename T, typename ValueOf>
 Grouped<T> grouped(std::span<const uint32_t> category_of, size_t categories, ValueOf value_of) {
   Grouped<T> out;
@@ -50,7 +51,9 @@ Grouped<T> grouped(std::span<const uint32_t> category_of, size_t categories, Val
   out.all.resize(out.begin.back());
   auto next = out.begin;
   for (size_t i = 0; i < category_of.size(); ++i) {
-    if (category_of[i] != kNone) out.all[next[category_of[i]]++] = value_of(i);
+    if (category_of[i] == kNone) continue;
+    const size_t position = next[category_of[i]]++;
+    out.all[position] = value_of(i, position);
   }
   return out;
 }
@@ -81,14 +84,14 @@ Grouped<Truth> group_truths(std::span<const CocoTruth> truths, const IdIndex& im
     image_of[i] = image.value_or(kNone);
     category_of[i] = image ? categories.find(truths[i].category_id).value_or(kNone) : kNone;
   }
-  return grouped<Truth>(category_of, categories.size(), [&](size_t i) {
+  return grouped<Truth>(category_of, categories.size(), [&](size_t i, size_t) {
     const auto& truth = truths[i];
     return Truth{place_of(truth.box), image_of[i], truth.crowd, truth.crowd ? 0 : ranges_of(truth.area), 0};
   });
 }
 
-Grouped<Entry> group_detections(std::span<const CocoDetection> detections, const IdIndex& images,
-                                const IdIndex& categories) {
+Detections group_detections(std::span<const CocoDetection> detections, const IdIndex& images,
+                            const IdIndex& categories) {
   if (detections.size() >= kNone) throw Error("coco", "there must be fewer than 4 billion detections");
   std::vector<uint32_t> category_of(detections.size());
   std::vector<uint32_t> image_of(detections.size());
@@ -102,9 +105,12 @@ Grouped<Entry> group_detections(std::span<const CocoDetection> detections, const
     image_of[i] = *image;
     category_of[i] = categories.find(detections[i].category_id).value_or(kNone);
   }
-  return grouped<Entry>(category_of, categories.size(), [&](size_t i) {
-    return Entry{detections[i].score, image_of[i], static_cast<uint32_t>(i)};
+  Detections out;
+  out.entries = grouped<Entry>(category_of, categories.size(), [&](size_t i, size_t position) {
+    return Entry{detections[i].score, image_of[i], static_cast<uint32_t>(position)};
   });
+  out.boxes = grouped<CocoBox>(category_of, categories.size(), [&](size_t i, size_t) { return detections[i].box; }).all;
+  return out;
 }
 
 }  // namespace frn::coco

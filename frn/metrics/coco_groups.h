@@ -41,7 +41,7 @@ struct Truth {
 struct Entry {
   double score;
   uint32_t image;
-  uint32_t position;
+  uint32_t position;  // among the boxes
 
   bool operator<(const Entry& other) const {
     if (score != other.score) return score > other.score;
@@ -59,9 +59,14 @@ struct Grouped {
   }
 };
 
+struct Detections {
+  Grouped<Entry> entries;
+  std::vector<CocoBox> boxes;  // those of a category stand together, so that they stay in the cache
+};
+
 // Each truth's `image` and each entry's is its place among `images`; so it is with categories.
 Grouped<Truth> group_truths(std::span<const CocoTruth> truths, const IdIndex& images, const IdIndex& categories);
-Grouped<Entry> group_detections(std::span<const CocoDetection> detections, const IdIndex& images,
-                                const IdIndex& categories);
+Detections group_detections(std::span<const CocoDetection> detections, const IdIndex& images,
+                            const IdIndex& categories);
 
 }  // namespace frn::coco

@@ -117,7 +117,8 @@ TEST(Shapes, FollowFromTheIndexAndTheSplit) {
   EXPECT_NE(validation->target(3).boxes, set->target(3).boxes);
   EXPECT_EQ(read(*open("shapes:128x3x7"), 3).pixels, image.pixels) << "the number of images changes none of them";
   const auto part = set->open(3)->read({20, 30, 10, 5}, {1, 1});
-  const auto begin = image.pixels.begin() + (20 * 128 + 30) * 3;
+  constexpr ptrdiff_t kPlace = 20 * 128 + 30;
+  const auto begin = image.pixels.begin() + 3 * kPlace;
   EXPECT_TRUE(std::equal(part.pixels.begin(), part.pixels.begin() + 15, begin));
   // The same on every machine.
   EXPECT_EQ(std::accumulate(image.pixels.begin(), image.pixels.end(), int64_t{0}), 6'607'368);

@@ -113,6 +113,25 @@ expect bad 'left out: .*instances_train.json, image 5 .a.png., annotation 9: its
 expect bad '2 of the annotations of coco:.* cannot be used, and frn train leaves them out' "$frn" data check "coco:$work/coco"
 expect bad '"images_without_boxes": 1' "$frn" data check "coco:$work/coco" --json
 expect bad 'after coco: stands a folder or TRAIN.json@IMAGES,VAL.json@IMAGES' "$frn" data check "coco:$work/nothing"
+# COCO's evaluation.
+truth='"image_id": 7, "category_id": 1, "bbox": [10, 10, 50, 50]'
+printf '{"images": [{"id": 7}], "categories": [{"id": 1, "name": "cat"}], "annotations": [{"id": 0, %s}]}' "$truth" >"$work/gt.json"
+printf '[{%s, "score": 0.9}]' "$truth" >"$work/found.json"
+expect 0 '^AP +1\.000  average precision' "$frn" metrics coco "$work/gt.json" "$work/found.json"
+expect 0 '^APs +-  average' "$frn" metrics coco "$work/gt.json" "$work/found.json"
+expect 0 '^cat +1 +1\.000' "$frn" metrics coco "$work/gt.json" "$work/found.json" --per-class
+expect 0 '"AR300": 1' "$frn" metrics coco --max-detections 1,10,300 "$work/gt.json" "$work/found.json" --json
+expect 2 '^frn: \[metrics coco\] --max-detections takes 3 values' "$frn" metrics coco a b --max-detections 1,10
+expect bad 'found.json: must be COCO annotations, .* but is a list' "$frn" metrics coco "$work/found.json" "$work/found.json"
+expect bad 'gt.json: must be COCO detections, .* but is a table' "$frn" metrics coco "$work/gt.json" "$work/gt.json"
+expect bad 'nothing.json: cannot open' "$frn" metrics coco "$work/nothing.json" "$work/found.json"
+sed -i 's/"image_id": 7/"image_id": 8/' "$work/found.json"
+expect bad 'an image that the truth lists but one is of image 8' "$frn" metrics coco "$work/gt.json" "$work/found.json"
+sed -i 's/"image_id": 7/"image_id": 8/' "$work/gt.json"
+echo '[]' >"$work/none.json"
+expect 0 'gt.json: annotation 0 is of image 8, which the file does not list' "$frn" metrics coco "$work/gt.json" "$work/none.json"
+expect 0 'evaluate, 1 thread .* s$' "$frn" bench coco-ap --images 20 --rounds 1
+expect 0 'scores above 1e-08 .* ms$' "$frn" bench nms --size 128 --classes 3 --rounds 1
 
 # Help: groups, choices, defaults in words, and no line above 80 columns where there is no terminal.
 for group in Run Data Model 'Batch, devices and precision' 'Schedule and optimiser' 'Output and checkpoints' Examples; do

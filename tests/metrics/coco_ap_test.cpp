@@ -48,6 +48,25 @@ double random_area(Random& random, const CocoBox& box) {
   }
 }
 
+// The same a few pixels to the right.
+CocoTruth beside(Random& random, CocoTruth truth) {
+  truth.box.x += static_cast<double>(2 * random.below(8));
+  return truth;
+}
+
+// In the middle of a truth and another one beside it, where there is one: its IoU with both is the same.
+CocoBox between(const std::vector<CocoTruth>& truths, const CocoTruth& truth) {
+  auto out = truth.box;
+  for (const auto& other : truths) {
+    const auto& box = other.box;
+    const bool beside = box.y == out.y && box.width == out.width && box.height == out.height && box.x != out.x;
+    if (!beside || other.image_id != truth.image_id || other.category_id != truth.category_id) continue;
+    out.x = (out.x + box.x) / 2;
+    break;
+  }
+  return out;
+}
+
 Case random_case(RandomKey key) {
   Random random(key);
   Case out;
@@ -55,13 +74,12 @@ Case random_case(RandomKey key) {
   for (int64_t i = 0; i < 1 + random.below(3); ++i) out.categories.push_back(random.below(90) - 5);
   const auto one_of = [&](const auto& list) { return list[static_cast<size_t>(random.below(std::ssize(list)))]; };
   for (int64_t i = random.below(25); i > 0; --i) {
-    const auto box = random_box(random);
-    out.truths.push_back({.id = i - 1,
-                          .image_id = one_of(out.images),
-                          .category_id = one_of(out.categories),
-                          .box = box,
-                          .area = random_area(random, box),
-                          .crowd = random.below(6) == 0});
+    CocoTruth truth{.image_id = one_of(out.images), .category_id = one_of(out.categories), .box = random_box(random)};
+    if (!out.truths.empty() && random.below(3) == 0) truth = beside(random, out.truths.back());
+    truth.id = i - 1;
+    truth.area = random_area(random, truth.box);
+    truth.crowd = random.below(6) == 0;
+    out.truths.push_back(truth);
   }
   for (int64_t i = random.below(40); i > 0; --i) {
     CocoDetection found{one_of(out.images), one_of(out.categories), random_box(random),
@@ -70,7 +88,7 @@ Case random_case(RandomKey key) {
       const auto& truth = one_of(out.truths);
       found.image_id = truth.image_id;
       found.category_id = truth.category_id;
-      found.box = near(random, truth.box);
+      found.box = random.below(4) == 0 ? between(out.truths, truth) : near(random, truth.box);
     }
     out.detections.push_back(found);
   }
@@ -154,6 +172,18 @@ const double one = 1 / (1 + std::numeric_limits<double>::epsilon());
 TEST(CocoAp, AnnotationZeroIsFoundLikeAnyOther) {
   const auto all = small_case({{.id = 0, .box = {0, 0, 50, 50}, .area = 2500}}, {{.box = {0, 0, 50, 50}, .score = 1}});
   EXPECT_NEAR(evaluate(all).ap, one, kClose);
+}
+
+TEST(CocoAp, OfEqualOverlapsTheLaterTruthIsTaken) {
+  const CocoTruth left{.box = {0, 0, 100, 100}, .area = 10000};
+  const CocoTruth right{.box = {20, 0, 100, 100}, .area = 10000};
+  // The first lies in the middle, with an IoU of 90/110; the second on the right one, with 80/120 for the left one.
+  const std::vector<CocoDetection> found{{.box = {10, 0, 100, 100}, .score = 0.9},
+                                         {.box = {20, 0, 100, 100}, .score = 0.8}};
+  EXPECT_NEAR(evaluate(small_case({left, right}, found), {.max_detections = {2}}).ar[0], (4 * 1 + 6 * 0.5) / 10,
+              kClose);
+  EXPECT_NEAR(evaluate(small_case({right, left}, found), {.max_detections = {2}}).ar[0], (7 * 1 + 3 * 0.5) / 10,
+              kClose);
 }
 
 TEST(CocoAp, ACrowdIsNeitherFoundNorMissed) {

@@ -1,0 +1,12 @@
+// How long something takes.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+namespace frn::cli {
+
+double seconds_of(const std::function<void()>& body);
+double median(std::vector<double> values);
+
+}  // namespace frn::cli
