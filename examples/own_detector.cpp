@@ -1,4 +1,5 @@
 // A detector on boxes of one's own: bright squares. Takes the folder of the run; another call goes on with it.
+#include <ATen/Context.h>
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
@@ -35,13 +36,15 @@ class Squares : public data::Dataset {
 };
 
 int main(int argc, char** argv) {
+  at::manual_seed(1);  // the first weights follow from it
   const auto model = frn::make_model("retinanet-r8", {.classes = 1, .detector = {.image_size = 128}});
   const auto task = std::make_shared<train::Detection>(train::DetectionOptions{.classes = {"square"}});
   train::TrainerOptions options;
   options.out = argc > 1 ? argv[1] : "squares";
   options.batch_per_device = 4;
   options.steps = 60;
-  options.lr_base = 2;
+  options.lr_base = 0.8;
+  options.warmup_steps = 15;
   train::Trainer trainer(model, task, std::make_shared<Squares>(1), std::make_shared<Squares>(2), options);
   const auto outcome = trainer.run();
   fmt::print("{}: AP50 {:.2f}\n", train::status_name(outcome.status), (*outcome.validation)["AP50"]);

@@ -20,11 +20,12 @@ struct OtherName {
 };
 
 constexpr std::string_view kPerDevice = "it counts the images of one device, not of all";
-constexpr std::string_view kLrBase = "the rate for 256 images; the batch scales it";
+constexpr std::string_view kLrBase = "the rate for 256 images, of detectors for 64; the batch scales it";
 constexpr std::string_view kDevices = "a GPU per process takes --processes and --device cuda";
 constexpr std::array kOtherNames = std::to_array<OtherName>({
     {"lr", "lr-base", kLrBase},
     {"learning-rate", "lr-base", kLrBase},
+    {"warmup", "warmup-steps", ""},
     {"batch", "batch-per-device", kPerDevice},
     {"batch-size", "batch-per-device", kPerDevice},
     {"b", "batch-per-device", kPerDevice},

@@ -14,6 +14,8 @@
 namespace frn::report {
 namespace {
 
+constexpr size_t kMostShares = 3;  // curves of validation in one chart
+
 // More points than a chart has pixels are noise and megabytes.
 constexpr size_t kMostPoints = 600;
 // Fewer than this are marked one by one.
@@ -159,11 +161,12 @@ class Charts {
     return out;
   }
 
-  // In training the first alone: more curves could not be told apart.
+  // The first ones, and in training the first alone: more curves could not be told apart. curves.csv has all.
   NamedChart shares() const {
     std::vector<Metric> metrics;
     std::copy_if(run_.metrics.begin(), run_.metrics.end(), std::back_inserter(metrics),
                  [](const Metric& metric) { return metric.kind == MetricKind::kShare; });
+    if (metrics.size() > kMostShares) metrics.resize(kMostShares);
     auto out = chart("curves-accuracy", listed(metrics) + ", in training and validation.", "%");
     if (!metrics.empty()) add(out, metrics[0].title + " train", run_.training, metrics[0]);
     for (const auto& metric : metrics) add(out, metric.title + " val", run_.validation, metric);

@@ -16,6 +16,9 @@ enum class Layout { kChannelsLast, kContiguous };
 enum class LastBatch { kDrop, kKeep };
 enum class OptimizerKind { kSgd, kAdamW };
 
+inline constexpr double kSgdRate = 0.1;
+inline constexpr double kAdamWRate = 1e-3;
+
 struct TrainSettings {
   // Batch and devices
   int64_t batch_per_device = 32;
@@ -66,13 +69,12 @@ struct TrainSettings {
   int64_t checkpoints_kept = 3;
 
   int64_t batch_global() const { return batch_per_device * devices * accumulate; }
+  // What lr_base is when nobody says.
+  double default_rate() const { return optimizer == OptimizerKind::kSgd ? kSgdRate : kAdamWRate; }
   double lr_peak() const;  // lr_base*batch_global/lr_images
   bool bfloat16() const { return autocast == Autocast::kBfloat16; }
   bool channels_last() const { return layout == Layout::kChannelsLast; }
 };
-
-inline constexpr double kSgdRate = 0.1;
-inline constexpr double kAdamWRate = 1e-3;
 
 // Throws frn::Error for the first value that cannot be: "[train] batch_per_device must be ...".
 void check(const TrainSettings& settings);

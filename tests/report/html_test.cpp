@@ -2,6 +2,7 @@
 #include "frn/report/html.h"
 
 #include <gtest/gtest.h>
+#include <array>
 
 namespace frn::report::html {
 namespace {
@@ -35,6 +36,15 @@ TEST(Html, NamesInsideFiguresDoNotMeet) {
   EXPECT_TRUE(
       holds(figure(svg, "one", "c"), R"(<svg><g id="one-a"/><use xlink:href='#one-a' id='one-b' color='#ffffff'/>)"));
   EXPECT_FALSE(holds(figure(svg, "one", "c"), "<?xml"));
+}
+
+TEST(Html, APictureIsInsideThePageAsRfc4648WritesIt) {
+  const std::array<std::pair<std::string_view, std::string_view>, 5> cases{
+      {{"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"\xff\xfe", "//4="}}};
+  for (const auto& [bytes, letters] : cases) {
+    EXPECT_TRUE(holds(picture(bytes, "a \"c\""), "base64," + std::string(letters) + "\"")) << letters;
+  }
+  EXPECT_FALSE(holds(picture("f", "a \"c\""), "\"c\""));
 }
 
 TEST(Html, APageFitsNarrowScreensAndBothSchemes) {

@@ -54,6 +54,33 @@ TEST_F(RunReport, ThePageStandsAlone) {
   EXPECT_EQ(page(), page()) << "the same files give the same page";
 }
 
+// What frn eval leaves of a detector.
+constexpr std::string_view kEvaluation = R"({"step": 40, "data": "coco:cells", "split": "validation", "samples": 87,
+  "classes": [{"name": "red <b>", "objects": 12, "AP": 0.5, "AP50": 0.75, "AP75": 0.25, "AR": 0.6},
+              {"name": "none", "objects": 0, "AP": null, "AP50": null, "AP75": null, "AR": null}],
+  "precision_recall": [{"iou": 0.5, "precision": [1, 0.9, 0.2]}, {"iou": 0.75, "precision": [0.8, 0.1, 0]}]})";
+
+TEST_F(RunReport, OfADetectorShowsClassesCurvesAndExamples) {
+  run_.fill(100);
+  run_.put("eval.json", kEvaluation);
+  std::filesystem::create_directories(run_.path / "examples");
+  run_.put("examples/000003.png", "Man");  // base64 of it is TWFu
+  const auto text = page();
+  EXPECT_TRUE(holds(text, "<td>red &lt;b&gt;</td><td class=\"number\">12</td><td class=\"number\">50.00</td>")) << text;
+  EXPECT_TRUE(holds(text, "frn eval, 87 validation images of coco:cells, weights of step 40."));
+  EXPECT_TRUE(holds(text, "src=\"data:image/png;base64,TWFu\""));
+  EXPECT_TRUE(std::filesystem::exists(run_.path / "precision-recall.svg"));
+}
+
+TEST_F(RunReport, AnEvaluationThatIsNotOursIsPassedOver) {
+  run_.fill(100);
+  for (const auto* text : {"", "{", "[1, 2]", R"({"classes": 3})", R"({"classes": [{"name": 7, "objects": "many"}]})",
+                           R"({"classes": [null], "precision_recall": [{"precision": [true, "x"]}]})"}) {
+    run_.put("eval.json", text);
+    EXPECT_TRUE(holds(page(), "Results")) << text;
+  }
+}
+
 TEST_F(RunReport, EveryLineOfTheLogIsInTheCsv) {
   run_.fill(1000);
   const auto csv = csv_of(read_run(run_.path));
