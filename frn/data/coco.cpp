@@ -85,6 +85,11 @@ SplitFiles files_named_by(const std::string& part) {
 // is refused.
 SplitFiles files_named(const std::string& text, Split split) {
   const auto count = [&](char letter) { return std::count(text.begin(), text.end(), letter); };
+  if (count('@') == 0) {
+    fail_file(kOperation, text,
+              std::string("it must be a folder but ") + (fs::exists(text) ? "is none" : "does not exist") +
+                  "; or name the files, as coco:" + std::string(kCocoForm));
+  }
   const auto comma = std::min(text.find(','), text.size());
   const auto training = files_named_by(text.substr(0, comma));
   const auto validation = files_named_by(text.substr(std::min(comma + 1, text.size())));

@@ -181,9 +181,9 @@ TEST_F(Coco, FilesMayBeNamedApart) {
     return error_of([&] { opened("coco:" + text, Split::kValidation); });
   };
   const std::string form = "a folder or TRAIN.json@IMAGES,VAL.json@IMAGES, with one comma and two @, but '";
-  for (const auto& text : {at("set/t.json") + "@" + at("x"), std::string("a,b@c"), std::string("a@b@c,d"),
-                           std::string("a@b,c,d@e"), std::string("a@,b@c"), std::string("nothing"),
-                           std::string("@a,b@c"), std::string("a@b@c,d@e"), std::string("a@b,")}) {
+  for (const auto& text :
+       {at("set/t.json") + "@" + at("x"), std::string("a,b@c"), std::string("a@b@c,d"), std::string("a@b,c,d@e"),
+        std::string("a@,b@c"), std::string("@a,b@c"), std::string("a@b@c,d@e"), std::string("a@b,")}) {
     EXPECT_NE(complaint_of(text).find(form + text), std::string::npos) << text << ": " << complaint_of(text);
   }
   EXPECT_NE(
@@ -191,6 +191,9 @@ TEST_F(Coco, FilesMayBeNamedApart) {
       std::string::npos);
   EXPECT_NE(complaint_of(at("no.json") + "@" + at("x") + "," + at("no.json") + "@" + at("y")).find("no.json: "),
             std::string::npos);
+  EXPECT_NE(complaint_of("nothing").find("[coco] nothing: it must be a folder but does not exist; or name the files"),
+            std::string::npos);
+  EXPECT_NE(complaint_of(at("set/t.json")).find("it must be a folder but is none"), std::string::npos);
   EXPECT_NE(error_of([] { parse_data_name("coco:"); }).find("coco:DIR or coco:TRAIN.json@IMAGES"), std::string::npos);
   // To score on one split, the images of the other need not be there.
   fs::remove_all(folder_ / "x");

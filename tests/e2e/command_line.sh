@@ -112,7 +112,10 @@ write_coco '1, 2, 0, 4'
 expect bad 'left out: .*instances_train.json, image 5 .a.png., annotation 9: its box must have a width' "$frn" data check "coco:$work/coco"
 expect bad '2 of the annotations of coco:.* cannot be used, and frn train leaves them out' "$frn" data check "coco:$work/coco"
 expect bad '"images_without_boxes": 1' "$frn" data check "coco:$work/coco" --json
-expect bad 'after coco: stands a folder or TRAIN.json@IMAGES,VAL.json@IMAGES' "$frn" data check "coco:$work/nothing"
+expect bad 'nothing: it must be a folder but does not exist; or name the files, as coco:TRAIN.json@IMAGES' \
+  "$frn" data check "coco:$work/nothing"
+expect bad 'after coco: stands a folder or TRAIN.json@IMAGES,VAL.json@IMAGES' "$frn" data check "coco:a@b"
+
 # COCO's evaluation.
 truth='"image_id": 7, "category_id": 1, "bbox": [10, 10, 50, 50]'
 printf '{"images": [{"id": 7}], "categories": [{"id": 1, "name": "cat"}], "annotations": [{"id": 0, %s}]}' "$truth" >"$work/gt.json"
