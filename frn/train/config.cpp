@@ -103,6 +103,7 @@ bool is_general(std::string_view key) {
 
 TrainConfig detector_defaults(OptimizerKind optimizer) {
   TrainConfig config;
+  config.optimizer = optimizer;
   if (optimizer == OptimizerKind::kSgd) config.lr_base = 0.05;  // the middle of the three that the paper tries
   config.lr_images = kDetectorImages;
   config.warmup_share = kDetectorWarmup / kDetectorSteps;

@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frn/core/error.h"
 #include "frn/dist/device.h"
 #include "frn/dist/environment.h"
@@ -104,6 +106,11 @@ void check_parts(const Task* task, const data::Dataset* training_set, const std:
 // A detector needs boxes, a classifier needs a class for the whole image.
 void check_fits(const TrainConfig& config, const data::Dataset& set) {
   const bool detects = find_model(config.model).detects;
+  if (detects && config.evaluation_crop > 0) {
+    throw Error("train", fmt::format("evaluation_crop must be 0 for {}, whose boxes are scored in whole images, but is "
+                                     "{}; leave --evaluation-crop out",
+                                     config.model, config.evaluation_crop));
+  }
   if (detects == set.has_boxes()) return;
   throw Error("train", detects
                            ? fmt::format("{} finds boxes, but {} has none; give --data coco:DIR, voc:DIR or shapes, "
@@ -112,6 +119,18 @@ void check_fits(const TrainConfig& config, const data::Dataset& set) {
                            : fmt::format("{} names the class of an image, but {} has boxes; give a detector, such "
                                          "as --model retinanet-r18, or other --data",
                                          config.model, config.data));
+}
+
+// What of a set's files is not learned: the run goes on, but nobody shall wonder.
+void tell_problems(const data::Dataset& set, const std::string& name, const TrainerEvents& events) {
+  const auto problems = set.problems();
+  const auto left_out = std::count_if(problems.begin(), problems.end(), [](const auto& one) { return one.left_out; });
+  if (left_out == 0) return;
+  const auto first = std::find_if(problems.begin(), problems.end(), [](const auto& one) { return one.left_out; });
+  events.warned(
+      fmt::format("{} of the training set's annotations {} left out, the first: {}: {}; frn data check {} "
+                  "names all",
+                  left_out, left_out == 1 ? "is" : "are", first->name, first->reason, name));
 }
 
 void check_image_size(const TrainConfig& config, const Model& model, int64_t size) {
@@ -194,6 +213,7 @@ Outcome train(const RunFolder& folder, const TrainConfig& asked, const TrainerEv
   const auto validation_set = data::open_dataset(data, data::Split::kValidation);
   const auto& facts = training_set->facts();
   check_fits(config, *training_set);
+  if (group->is_first()) tell_problems(*training_set, config.data, events);
   const auto model = make_model(config, static_cast<int64_t>(training_set->classes().size()), facts);
   check_image_size(config, *model, evaluation_pipeline(config, facts).size);
   Loop loop({.folder = folder,

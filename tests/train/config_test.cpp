@@ -134,5 +134,23 @@ TEST_F(Config, TheRateFollowsTheGlobalBatch) {
   EXPECT_DOUBLE_EQ(config.lr_peak(), 0.025);
 }
 
+// Section 4.2: 125,000 steps of 64 images on COCO's 118,287, rate for 64 images, weight decay 4e-4.
+TEST(DetectorDefaults, AreThePapersForAnyNumberOfImages) {
+  auto config = detector_defaults();
+  for (const int64_t images : {64, 16}) {
+    config.batch_per_device = images / 8;
+    config.devices = 8;
+    const auto schedule = schedule_of(config, 118'287 / images);
+    EXPECT_NEAR(static_cast<double>(schedule.steps), 125'000.0 * 64 / static_cast<double>(images),
+                0.001 * static_cast<double>(schedule.steps));
+    EXPECT_NEAR(static_cast<double>(schedule.warmup_steps), 2'000.0 * 64 / static_cast<double>(images),
+                0.001 * static_cast<double>(schedule.warmup_steps));
+    EXPECT_DOUBLE_EQ(schedule.lr_peak, 0.05 * static_cast<double>(images) / 64);
+  }
+  EXPECT_EQ(config.weight_decay, 4e-4);
+  EXPECT_EQ(config.momentum, 0.9);
+  EXPECT_DOUBLE_EQ(detector_defaults(OptimizerKind::kAdamW).default_rate(), 1e-3);
+}
+
 }  // namespace
 }  // namespace frn::train
