@@ -3,7 +3,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
-
 #include "frn/models/model.h"
 #include "frn/nn/layers.h"
 #include "frn/train/classification.h"

@@ -13,13 +13,17 @@ namespace {
 constexpr ProgressDisplay::Pace kPace{.on_terminal = std::chrono::milliseconds(250),
                                       .elsewhere = std::chrono::seconds(60)};
 
+constexpr size_t kMostMetrics = 3;  // on a line
+
 // "finished  P@1 85.10 %", "failed: [train] ..."
 std::string outcome_of(const study::CellResult& result) {
   std::string out = study::state_text(result);
+  size_t shown_ones = 0;
   for (const auto& metric : result.metrics) {
     const auto value = result.values.find(metric.key);
-    if (value != result.values.end())
-      out += fmt::format("  {} {}", one_line(metric.title), shown(metric, value->second));
+    if (value == result.values.end()) continue;
+    out += fmt::format("  {} {}", one_line(metric.title), shown(metric, value->second));
+    if (++shown_ones == kMostMetrics) break;
   }
   if (!result.message.empty()) out += ": " + result.message;
   return out;

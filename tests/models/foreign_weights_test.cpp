@@ -11,9 +11,8 @@ namespace {
 
 NamedTensors state(std::string_view model, std::string_view norm) {
   torch::manual_seed(2);
-  return state_of(*make_model(model, {.norm = NormActSpec::parse(norm),
-                                      .classes = 4,
-                                      .detector = {.style = detection::Style::kTorchvision}}));
+  return state_of(*make_model(
+      model, {.norm = NormActSpec::parse(norm), .classes = 4, .detector = {.style = detection::Style::kTorchvision}}));
 }
 
 std::string message_of(const std::function<void()>& body) {
