@@ -24,19 +24,21 @@ namespace coco {
 namespace {
 
 // As numpy.linspace computes them; 0.95 is its end, not a product.
-constexpr double iou_threshold(int i) { return i == kCocoThresholds - 1 ? 0.95 : i * ((0.95 - 0.5) / 9) + 0.5; }
+constexpr double iou_threshold(size_t i) {
+  return i == kCocoThresholds - 1 ? 0.95 : static_cast<double>(i) * ((0.95 - 0.5) / 9) + 0.5;
+}
 constexpr size_t kAt50 = 0;
 constexpr size_t kAt75 = 5;
 static_assert(iou_threshold(kAt50) == 0.5 && iou_threshold(kAt75) == 0.75);
 
 // i*0.01 and not i/100: they differ at ten places.
-constexpr double recall_threshold(int i) { return i * 0.01; }
+constexpr double recall_threshold(size_t i) { return static_cast<double>(i) * 0.01; }
 
 // The thresholds that an IoU reaches, in every range.
 Bits thresholds_of(double iou) {
   constexpr Bits kEveryRange = 1 | (Bits{1} << 10) | (Bits{1} << 20) | (Bits{1} << 30);
   static_assert(kCocoThresholds == 10 && kRanges == 4);
-  int reached = 0;
+  size_t reached = 0;
   while (reached < kCocoThresholds && iou >= iou_threshold(reached)) ++reached;
   return ((Bits{1} << reached) - 1) * kEveryRange;
 }
@@ -71,10 +73,10 @@ void precision_at_recalls(std::span<const uint32_t> wrong_before, int64_t truths
     best[i] = highest;
   }
   size_t i = 0;
-  for (int r = 0; r < kCocoRecalls; ++r) {
+  for (size_t r = 0; r < kCocoRecalls; ++r) {
     const auto recall = [&] { return static_cast<double>(i + 1) / static_cast<double>(truths); };
     while (i < best.size() && recall() < recall_threshold(r)) ++i;
-    out[static_cast<size_t>(r)] = i < best.size() ? best[i] : 0;
+    out[r] = i < best.size() ? best[i] : 0;
   }
 }
 
