@@ -134,7 +134,7 @@ struct Files {
 
 Files write(const MadeSet& set, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
-  const Files out{folder / "GT.json", folder / "DETECTIONS.json"};
+  Files out{folder / "GT.json", folder / "DETECTIONS.json"};
   write_whole_file(out.truths, truths_text(set.file), "bench");
   write_whole_file(out.detections, detections_text(set.detections), "bench");
   return out;

@@ -31,22 +31,25 @@ struct Image {
 
 float sigmoid(double x) { return static_cast<float>(1 / (1 + std::exp(-x))); }
 
-// The anchors of a RetinaNet, six per cell of the levels P3 to P7, each moved a little as by a box head.
+// One of the six anchors of a cell, moved a little as by a box head.
+void add_box(double x, double y, double side, double ratio, Random& random, std::vector<float>& out) {
+  const double width = side * std::sqrt(ratio) * random.uniform(0.45, 0.55);
+  const double height = side / std::sqrt(ratio) * random.uniform(0.45, 0.55);
+  for (const double edge : {x - width, y - height, x + width, y + height}) out.push_back(static_cast<float>(edge));
+}
+
+// The anchors of a RetinaNet on the levels P3 to P7.
 std::vector<float> make_boxes(int64_t size, Random& random) {
   std::vector<float> out;
   for (int64_t stride = 8; stride <= 128; stride *= 2) {
-    const int64_t cells = (size + stride - 1) / stride;
-    for (int64_t cell = 0; cell < cells * cells; ++cell) {
-      for (const double scale : {4.0, 4.0 * std::sqrt(2.0)}) {
-        for (const double ratio : {0.5, 1.0, 2.0}) {
-          const double side = scale * static_cast<double>(stride) * random.uniform(0.9, 1.1);
-          const double x = (static_cast<double>(cell % cells) + random.uniform()) * static_cast<double>(stride);
-          const double y = (static_cast<double>(cell / cells) + random.uniform()) * static_cast<double>(stride);
-          const double width = side * std::sqrt(ratio) / 2;
-          const double height = side / std::sqrt(ratio) / 2;
-          for (const double edge : {x - width, y - height, x + width, y + height}) {
-            out.push_back(static_cast<float>(edge));
-          }
+    const auto step = static_cast<double>(stride);
+    for (int64_t top = 0; top < size; top += stride) {
+      for (int64_t left = 0; left < size; left += stride) {
+        const double x = static_cast<double>(left) + step * random.uniform();
+        const double y = static_cast<double>(top) + step * random.uniform();
+        for (const double ratio : {1.0, 2.0, 0.5}) {
+          add_box(x, y, 4 * step, ratio, random, out);
+          add_box(x, y, 4 * std::sqrt(2.0) * step, ratio, random, out);
         }
       }
     }

@@ -133,11 +133,13 @@ class Pieces {
 // What the parser wants to have; one without pieces is the end.
 class ByteIterator {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): std::iterator_traits looks for these names.
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
   using difference_type = std::ptrdiff_t;
   using pointer = const char*;
   using reference = char;
+  // NOLINTEND(readability-identifier-naming)
 
   explicit ByteIterator(Pieces* pieces = nullptr) : pieces_(pieces) {}
   char operator*() const { return pieces_->byte(); }

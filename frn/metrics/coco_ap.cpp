@@ -24,24 +24,26 @@ namespace coco {
 namespace {
 
 // As numpy.linspace computes them; 0.95 is its end, not a product.
-constexpr double iou_threshold(int i) { return i == kCocoThresholds - 1 ? 0.95 : i * ((0.95 - 0.5) / 9) + 0.5; }
+constexpr double iou_threshold(size_t i) {
+  return i == kCocoThresholds - 1 ? 0.95 : static_cast<double>(i) * ((0.95 - 0.5) / 9) + 0.5;
+}
 constexpr size_t kAt50 = 0;
 constexpr size_t kAt75 = 5;
 static_assert(iou_threshold(kAt50) == 0.5 && iou_threshold(kAt75) == 0.75);
 
 // i*0.01 and not i/100: they differ at ten places.
-constexpr double recall_threshold(int i) { return i * 0.01; }
+constexpr double recall_threshold(size_t i) { return static_cast<double>(i) * 0.01; }
 
 // The thresholds that an IoU reaches, in every range.
 Bits thresholds_of(double iou) {
   constexpr Bits kEveryRange = 1 | (Bits{1} << 10) | (Bits{1} << 20) | (Bits{1} << 30);
   static_assert(kCocoThresholds == 10 && kRanges == 4);
-  int reached = 0;
+  size_t reached = 0;
   while (reached < kCocoThresholds && iou >= iou_threshold(reached)) ++reached;
   return ((Bits{1} << reached) - 1) * kEveryRange;
 }
 
-struct Problem {
+struct Input {
   const IdIndex& images;
   const Grouped<Truth>& truths;
   const Detections& detections;
@@ -71,17 +73,17 @@ void precision_at_recalls(std::span<const uint32_t> wrong_before, int64_t truths
     best[i] = highest;
   }
   size_t i = 0;
-  for (int r = 0; r < kCocoRecalls; ++r) {
+  for (size_t r = 0; r < kCocoRecalls; ++r) {
     const auto recall = [&] { return static_cast<double>(i + 1) / static_cast<double>(truths); };
     while (i < best.size() && recall() < recall_threshold(r)) ++i;
-    out[static_cast<size_t>(r)] = i < best.size() ? best[i] : 0;
+    out[r] = i < best.size() ? best[i] : 0;
   }
 }
 
 // Evaluates categories, one after the other. It keeps its memory between them; every thread has one.
 class Evaluator {
  public:
-  explicit Evaluator(const Problem& problem) : problem_(problem) {}
+  explicit Evaluator(const Input& input) : input_(input) {}
 
   Outcome evaluate(size_t category) {
     begin(category);
@@ -97,26 +99,26 @@ class Evaluator {
   };
 
   void begin(size_t category) {
-    const auto truths = problem_.truths.of(category);
-    const auto entries = problem_.detections.entries.of(category);
+    const auto truths = input_.truths.of(category);
+    const auto entries = input_.detections.entries.of(category);
     truths_.assign(truths.begin(), truths.end());
     std::stable_sort(truths_.begin(), truths_.end(), [](const Truth& a, const Truth& b) { return a.image < b.image; });
     entries_.assign(entries.begin(), entries.end());
     std::sort(entries_.begin(), entries_.end());
-    truth_begin_.assign(problem_.images.size() + 1, 0);
+    truth_begin_.assign(input_.images.size() + 1, 0);
     for (const auto& truth : truths_) ++truth_begin_[truth.image + 1];
     std::partial_sum(truth_begin_.begin(), truth_begin_.end(), truth_begin_.begin());
-    count_of_image_.assign(problem_.images.size(), 0);
+    count_of_image_.assign(input_.images.size(), 0);
     for (auto& list : wrong_before_) list.clear();
     wrong_.fill(0);
     far_.fill(0);
-    right_at_.assign(problem_.max_detections.size(), {});
+    right_at_.assign(input_.max_detections.size(), {});
   }
 
   void take(const Entry& entry) {
     const int64_t rank = count_of_image_[entry.image]++;
-    if (rank >= problem_.max_detections.back()) return;
-    const auto place = place_of(problem_.detections.boxes[entry.position]);
+    if (rank >= input_.max_detections.back()) return;
+    const auto place = place_of(input_.detections.boxes[entry.position]);
     const Bits inside = ranges_of(place.box_area);
     find_candidates(place, entry.image);
     if (candidates_.empty()) return count_far(inside);
@@ -161,12 +163,11 @@ class Evaluator {
   }
 
   void count_wrong(Bits wrong) {
-    constexpr Bits kUsed = (Bits{1} << kBits) - 1;
-    for (wrong &= kUsed; wrong != 0; wrong &= wrong - 1) ++wrong_[static_cast<size_t>(std::countr_zero(wrong))];
+    for (; wrong != 0; wrong &= wrong - 1) ++wrong_[static_cast<size_t>(std::countr_zero(wrong))];
   }
 
   void count_right(Bits right, int64_t rank) {
-    const auto counts = problem_.max_detections;
+    const auto counts = input_.max_detections;
     for (; right != 0; right &= right - 1) {
       const auto bit = static_cast<size_t>(std::countr_zero(right));
       wrong_before_[bit].push_back(wrong_[bit] + far_[bit / kCocoThresholds]);
@@ -177,7 +178,7 @@ class Evaluator {
 
   Outcome finish() {
     Outcome out;
-    out.ar_at.assign(problem_.max_detections.size(), -1);
+    out.ar_at.assign(input_.max_detections.size(), -1);
     for (size_t range = 0; range < kRanges; ++range) {
       const Bits bit = Bits{1} << (range * kCocoThresholds);
       const auto truths =
@@ -209,7 +210,7 @@ class Evaluator {
     out.precision = std::move(precision);
   }
 
-  const Problem& problem_;
+  const Input& input_;
   std::vector<Truth> truths_;  // by image
   std::vector<Entry> entries_;
   std::vector<Candidate> candidates_;
@@ -234,8 +235,8 @@ std::vector<size_t> work_order(const Grouped<Entry>& entries, size_t categories)
 // What threads share.
 class Work {
  public:
-  Work(const Problem& problem, size_t categories)
-      : problem_(problem), order_(work_order(problem.detections.entries, categories)), out_(categories) {}
+  Work(const Input& input, size_t categories)
+      : input_(input), order_(work_order(input.detections.entries, categories)), out_(categories) {}
 
   std::vector<Outcome> run(int threads) {
     {
@@ -256,7 +257,7 @@ class Work {
  private:
   void take_part() {
     try {
-      Evaluator evaluator(problem_);
+      Evaluator evaluator(input_);
       for (size_t i = next_++; i < order_.size(); i = next_++) out_[order_[i]] = evaluator.evaluate(order_[i]);
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -264,7 +265,7 @@ class Work {
     }
   }
 
-  const Problem& problem_;
+  const Input& input_;
   std::vector<size_t> order_;
   std::vector<Outcome> out_;
   std::atomic<size_t> next_ = 0;
@@ -329,8 +330,8 @@ CocoScores evaluate_coco(std::span<const int64_t> image_ids, std::span<const int
   const coco::IdIndex categories(category_ids);
   const auto grouped_truths = coco::group_truths(truths, images, categories);
   const auto grouped_detections = coco::group_detections(detections, images, categories);
-  const coco::Problem problem{images, grouped_truths, grouped_detections, counts};
-  auto outcomes = coco::Work(problem, categories.size()).run(options.threads);
+  const coco::Input input{images, grouped_truths, grouped_detections, counts};
+  auto outcomes = coco::Work(input, categories.size()).run(options.threads);
   auto out = coco::summary(outcomes, std::move(counts));
   for (size_t c = 0; c < outcomes.size(); ++c) {
     auto& [ap, ar, ap50, ap75, ar_at, count, precision] = outcomes[c];

@@ -2,6 +2,7 @@
 // for the order of its sums, and in a fraction of its time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -41,8 +42,8 @@ struct CocoOptions {
   bool curves = false;                              // whether to fill CocoCategoryScores::precision
 };
 
-constexpr int kCocoThresholds = 10;  // of IoU: 0.5, 0.55 .. 0.95
-constexpr int kCocoRecalls = 101;    // 0, 0.01 .. 1
+constexpr size_t kCocoThresholds = 10;  // of IoU: 0.5, 0.55 .. 0.95
+constexpr size_t kCocoRecalls = 101;    // 0, 0.01 .. 1
 
 // All from 0 to 1, or -1 where there is no truth to find.
 struct CocoCategoryScores {

@@ -14,9 +14,9 @@ namespace frn::coco {
 // A bit for each range of areas and threshold of IoU: range*kCocoThresholds + threshold. What is decided for each of
 // them is decided for all at once.
 using Bits = uint64_t;
-constexpr int kRanges = 4;  // all, small, medium, large
-constexpr int kAll = 0;
-constexpr int kBits = kRanges * kCocoThresholds;
+constexpr size_t kRanges = 4;  // all, small, medium, large
+constexpr size_t kAll = 0;
+constexpr size_t kBits = kRanges * kCocoThresholds;
 static_assert(kBits <= 64);
 
 // Every bit of the ranges that hold an area. Their limits belong to them: 32*32 is small and medium.

@@ -167,11 +167,11 @@ Case small_case(std::vector<CocoTruth> truths, std::vector<CocoDetection> detect
 }
 
 // Precision is right/(right + wrong + 2.2e-16), as pycocotools has it: with one detection a bit below 1.
-const double one = 1 / (1 + std::numeric_limits<double>::epsilon());
+constexpr double kOne = 1 / (1 + std::numeric_limits<double>::epsilon());
 
 TEST(CocoAp, AnnotationZeroIsFoundLikeAnyOther) {
   const auto all = small_case({{.id = 0, .box = {0, 0, 50, 50}, .area = 2500}}, {{.box = {0, 0, 50, 50}, .score = 1}});
-  EXPECT_NEAR(evaluate(all).ap, one, kClose);
+  EXPECT_NEAR(evaluate(all).ap, kOne, kClose);
 }
 
 TEST(CocoAp, OfEqualOverlapsTheLaterTruthIsTaken) {
@@ -194,7 +194,7 @@ TEST(CocoAp, ACrowdIsNeitherFoundNorMissed) {
                                          {.box = {50, 50, 10, 10}, .score = 0.8},
                                          {.box = {200, 0, 100, 100}, .score = 0.7}};
   const auto scores = evaluate(small_case({crowd, object}, found));
-  EXPECT_NEAR(scores.ap, one, kClose);
+  EXPECT_NEAR(scores.ap, kOne, kClose);
   EXPECT_EQ(scores.categories[0].truths, 1);
   EXPECT_EQ(evaluate(small_case({crowd}, found)).ap, -1);
 }
@@ -229,7 +229,7 @@ TEST(CocoAp, OtherCategoriesDoNotCount) {
   all.truths.push_back({.id = 5, .image_id = 1, .category_id = 77, .box = {0, 0, 50, 50}, .area = 2500});
   all.truths.push_back({.id = 6, .image_id = 9, .category_id = 1, .box = {0, 0, 50, 50}, .area = 2500});
   const auto scores = evaluate(all);
-  EXPECT_NEAR(scores.ap, one, kClose);
+  EXPECT_NEAR(scores.ap, kOne, kClose);
   EXPECT_EQ(scores.categories.size(), 1);
 }
 

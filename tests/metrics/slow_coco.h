@@ -107,12 +107,12 @@ inline Curve curve_of(const Case& all, int64_t category, const Range& range, dou
     points.emplace_back(right / static_cast<double>(truths), right / (right + wrong + 2.220446049250313e-16));
   }
   out.recall = points.empty() ? 0 : points.back().first;
-  for (int i = 0; i < kCocoRecalls; ++i) {
+  for (size_t i = 0; i < kCocoRecalls; ++i) {
     double best = 0;
     for (const auto& [recall, precision] : points) {
-      if (recall >= i * 0.01) best = std::max(best, precision);
+      if (recall >= static_cast<double>(i) * 0.01) best = std::max(best, precision);
     }
-    out.precision[static_cast<size_t>(i)] = best;
+    out.precision[i] = best;
   }
   return out;
 }

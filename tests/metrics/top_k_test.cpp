@@ -35,16 +35,17 @@ int64_t place_of(const float* scores, int64_t classes, int64_t label) {
 }
 
 TEST(TopK, EqualsASortedList) {
+  constexpr size_t kClasses = 12;
   Random random(RandomKey(1));
-  const auto scores = random_scores(random, 200 * 12);
-  const auto labels = random_labels(random, 200, 12);
+  const auto scores = random_scores(random, 200 * kClasses);
+  const auto labels = random_labels(random, 200, kClasses);
   TopK score;
-  score.add(std::span(scores).first(50 * 12), 12, std::span(labels).first(50));
-  score.add(std::span(scores).subspan(50 * 12), 12, std::span(labels).subspan(50));
+  score.add(std::span(scores).first(50 * kClasses), kClasses, std::span(labels).first(50));
+  score.add(std::span(scores).subspan(50 * kClasses), kClasses, std::span(labels).subspan(50));
   int64_t first = 0;
   int64_t first_five = 0;
   for (size_t n = 0; n < labels.size(); ++n) {
-    const int64_t place = place_of(scores.data() + n * 12, 12, labels[n]);
+    const int64_t place = place_of(scores.data() + n * kClasses, kClasses, labels[n]);
     first += place < 1 ? 1 : 0;
     first_five += place < 5 ? 1 : 0;
   }
@@ -56,14 +57,14 @@ TEST(TopK, EqualsASortedList) {
 
 TEST(TopK, EqualScoresGoToTheLowerClass) {
   TopK score;
-  score.add(std::vector<float>(8 * 8), 8, std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
+  score.add(std::vector<float>(64), 8, std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(score.first, 1);
   EXPECT_EQ(score.first_five, 5);
 }
 
 TEST(TopK, WhatIsNotANumberIsNeverRight) {
   TopK score;
-  score.add(std::vector<float>(3 * 8, NAN), 8, std::vector<int64_t>(3));
+  score.add(std::vector<float>(24, NAN), 8, std::vector<int64_t>(3));
   EXPECT_EQ(score.samples, 3);
   EXPECT_EQ(score.first, 0);
   EXPECT_EQ(score.first_five, 0);
@@ -72,7 +73,7 @@ TEST(TopK, WhatIsNotANumberIsNeverRight) {
 TEST(TopK, WithFewClassesRecallAt5IsOne) {
   Random random(RandomKey(2));
   TopK score;
-  score.add(random_scores(random, 20 * 3), 3, random_labels(random, 20, 3));
+  score.add(random_scores(random, size_t{20} * 3), 3, random_labels(random, 20, 3));
   EXPECT_EQ(score.recall_at_5(), 1);
 }
 
