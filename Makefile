@@ -71,12 +71,12 @@ do-bench: do-build
 # FRN_ALL_CASES: also what takes minutes and differs from a smaller case in size alone. Not under the sanitizers, which look at
 # the code that runs, not at its results.
 do-check-all:
+	+@$(MAKE) do-lint
 	+@FRN_ALL_CASES=1 $(MAKE) do-test
 	"$(PYTHON)" tests/e2e/study.py build/bin/frn --all
 	+@$(MAKE) do-test PRESET=asan
 	+@$(MAKE) do-test PRESET=tsan
-	+@if grep -q '"name": "fuzz"' CMakePresets.json; then $(MAKE) do-test PRESET=fuzz; fi
-	+@$(MAKE) do-lint
+	+@$(MAKE) do-test PRESET=fuzz
 
 do-format:
 	@$(SOURCES) -print0 | xargs -0 -r $(CLANG_FORMAT) -i
@@ -87,7 +87,7 @@ do-lint: do-format-check
 	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh .ci/run; fi
 	+@$(MAKE) build-lint/build.ninja PRESET=lint
 	@cmake --build build-lint --target frn_commit >/dev/null
-	run-clang-tidy -quiet -p build-lint -j $(JOBS)
+	@$(dir $(PYTHON))run-clang-tidy.py -quiet -hide-progress -clang-tidy-binary $(dir $(PYTHON))clang-tidy -p build-lint -j $(JOBS)
 
 # The whole path and the compiler are in every object's command: when one of them changes, start from nothing.
 # Otherwise (tests now on, presets edited) the folder is only configured again.

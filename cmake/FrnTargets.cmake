@@ -81,6 +81,9 @@ function(frn_use_torch_headers target)
   target_precompile_headers(${target} REUSE_FROM frn_torch_headers)
 endfunction()
 
+# Even so, every source instantiates torch's templates for three seconds: a few at a time share that.
+set(FRN_SOURCES_AT_ONCE 4 CACHE STRING "Sources of a folder with TORCH_HEADERS that are compiled as one (0: all)")
+
 # Gives `result` the headers of this folder that match the patterns of PUBLIC_HEADERS and are not in PRIVATE_HEADERS. Every
 # name must be that of a file: a list must not outlive what it names.
 function(_frn_public_headers result)
@@ -116,7 +119,6 @@ function(frn_folder name type)
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   if(ARG_TORCH_HEADERS)
     frn_use_torch_headers(frn_${name})
-    # Even so, every source instantiates torch's templates for three seconds: four at a time share that.
-    set_target_properties(frn_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+    set_target_properties(frn_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${FRN_SOURCES_AT_ONCE})
   endif()
 endfunction()

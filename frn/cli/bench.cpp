@@ -267,8 +267,8 @@ Command kernels_command() {
 Command bench_command() {
   return {.name = "bench",
           .help = "Measure speed, as ratios to something measured in the same run",
-          .commands = {kernels_command(), bench_loader_command(), bench_train_command(), bench_coco_command(),
-                       bench_nms_command()}};
+          .commands = {kernels_command(), bench_loader_command(), bench_train_command(), bench_detector_command(),
+                       bench_coco_command(), bench_nms_command()}};
 }
 
 }  // namespace frn::cli

@@ -26,7 +26,7 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
     const auto is_replaced = [&](const auto& pair) { return text.substr(0, text.find('=')) == pair.first; };
     if (std::none_of(more.begin(), more.end(), is_replaced)) out.emplace_back(text);
   }
-  for (const auto& [name, value] : more) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : more) out.push_back(fmt::format("{}={}", name, value));
   return out;
 }
 

@@ -9,6 +9,7 @@ namespace frn::cli {
 
 Command bench_command();
 Command bench_coco_command();
+Command bench_detector_command();
 Command bench_loader_command();
 Command bench_nms_command();
 Command bench_train_command();

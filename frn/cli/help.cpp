@@ -112,7 +112,7 @@ std::string wrapped(const std::string& text, size_t width, size_t indent) {
       out += fmt::format("\n{:{}}", "", indent);
       column = 0;
     }
-    if (column > 0) out += " ";
+    if (column > 0) out += ' ';
     out += word;
     column += word.size() + (column > 0 ? 1 : 0);
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "frn/cli/commands.h"
@@ -87,9 +88,9 @@ class Pictures {
   fs::path write(const fs::path& source, const data::ImageSource& image, const train::Description& found) {
     const auto size = image.size();
     std::vector<data::DrawnBox> boxes;
-    for (auto one = found.boxes.rbegin(); one != found.boxes.rend(); ++one) {  // the best on top
-      const auto& box = one->box;
-      boxes.push_back({box.left, box.top, box.right, box.bottom, fmt::format("{} {:.0f}%", one->name, 100 * one->score),
+    for (const auto& one : std::views::reverse(found.boxes)) {  // the best on top
+      const auto& box = one.box;
+      boxes.push_back({box.left, box.top, box.right, box.bottom, fmt::format("{} {:.0f}%", one.name, 100 * one.score),
                        data::colour_of(box.label)});
     }
     const auto picture = data::drawn(image.read({0, 0, size.height, size.width}, size), boxes);

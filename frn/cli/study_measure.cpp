@@ -64,7 +64,8 @@ MeasuredStep measure_step(const PlannedCell& cell) {
   model->train();
   const auto format = config.channels_last() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   const auto x = at::randn({images, cell.channels, cell.image_size, cell.image_size}).contiguous(format);
-  train::Step step(model, train::make_task(config, *model, {}), {.batch_per_device = images, .devices = 1});
+  train::Step step(model, train::make_task(config, *model, std::vector<std::string>{}),
+                   {.batch_per_device = images, .devices = 1});
   const auto batch = data::make_batch(x, some_targets(cell, images));
   step.run(batch);  // warms the allocator and makes the gradients
   MeasuredStep out{0, 0, cell.multiply_adds};

@@ -13,10 +13,12 @@
   extern "C" const uint8_t NAME[];                                                                                  \
   extern "C" const uint8_t NAME##_end[]
 
+// NOLINTBEGIN(readability-identifier-naming): names of symbols that the linker sees.
 FRN_EMBED(frn_fashion_train_images, "train-images-idx3-ubyte.gz");
 FRN_EMBED(frn_fashion_train_labels, "train-labels-idx1-ubyte.gz");
 FRN_EMBED(frn_fashion_test_images, "t10k-images-idx3-ubyte.gz");
 FRN_EMBED(frn_fashion_test_labels, "t10k-labels-idx1-ubyte.gz");
+// NOLINTEND(readability-identifier-naming)
 
 namespace frn::data {
 namespace {

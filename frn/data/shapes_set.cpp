@@ -1,5 +1,6 @@
 // `shapes`: discs, squares and triangles on a noisy ground as a function of the index, to try detectors without files.
-// Colours say nothing of the class, sizes differ by a factor of four, and shapes may hide a part of each other.
+// Colours say nothing of the class, sizes differ by a factor of four, and shapes may hide a part of each other. Classes
+// after the third are the same shapes in a colour of their own, for networks with many classes.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,7 +15,9 @@
 namespace frn::data {
 namespace {
 
-constexpr std::array<std::string_view, 3> kClasses{"disc", "square", "triangle"};
+constexpr std::array<std::string_view, 3> kShapes{"disc", "square", "triangle"};
+constexpr auto kShapeCount = static_cast<int64_t>(kShapes.size());
+constexpr int64_t kMostClasses = 1000;
 constexpr int64_t kSmallestSize = 32;
 constexpr int64_t kLargestSize = 4096;
 constexpr int64_t kMostImages = 1'000'000;
@@ -32,10 +35,11 @@ constexpr int kLeastContrast = 110;    // to the ground, of the channel that dif
 constexpr uint64_t kOfShapes = 0;
 constexpr uint64_t kOfColours = 1;
 constexpr uint64_t kOfNoise = 2;
+constexpr uint64_t kOfClasses = 2;  // after those of the two splits
 
 struct Settings {
   int64_t size = 128;
-  int64_t classes = static_cast<int64_t>(kClasses.size());
+  int64_t classes = kShapeCount;
   int64_t images = 1000;
 };
 
@@ -95,8 +99,9 @@ std::vector<Shape> draw_shapes(const Settings& settings, RandomKey key) {
 bool is_inside(const Shape& shape, int64_t x, int64_t y) {
   const int64_t across = std::abs(2 * x + 1 - shape.side);  // of its middle, in half pixels
   const int64_t down = std::abs(2 * y + 1 - shape.side);
-  if (shape.label == 0) return across * across + down * down <= shape.side * shape.side;
-  return shape.label == 1 || across <= y + 1;
+  const int64_t kind = shape.label % kShapeCount;
+  if (kind == 0) return across * across + down * down <= shape.side * shape.side;
+  return kind == 1 || across <= y + 1;
 }
 
 Colour draw_colour(Random& random) {
@@ -116,6 +121,11 @@ Colour draw_colour_unlike(const Colour& first, const Colour& second, Random& ran
     const auto colour = draw_colour(random);
     if (contrast(colour, first) >= kLeastContrast && contrast(colour, second) >= kLeastContrast) return colour;
   }
+}
+
+Colour colour_of_class(int64_t label) {
+  Random random(RandomKey(0).with(kOfClasses).with(static_cast<uint64_t>(label)));
+  return draw_colour(random);
 }
 
 void put(const Colour& colour, uint8_t* pixel) {
@@ -165,7 +175,8 @@ Image painted(const Settings& settings, RandomKey key) {
   }
   paint_ground(top, bottom, image);
   for (const auto& shape : draw_shapes(settings, key)) {
-    paint_shape(shape, draw_colour_unlike(top, bottom, random), image);
+    const bool any_colour = shape.label < kShapeCount;
+    paint_shape(shape, any_colour ? draw_colour_unlike(top, bottom, random) : colour_of_class(shape.label), image);
   }
   add_noise(Random(key.with(kOfNoise)), image);
   return image;
@@ -190,7 +201,11 @@ class ShapesSet : public Dataset {
       : settings_(settings),
         key_(RandomKey(0).with(split == Split::kTrain ? 0 : 1)),
         size_(split == Split::kTrain ? settings.images : std::max<int64_t>(1, settings.images / kTrainPerValidation)) {
-    classes_.assign(kClasses.begin(), kClasses.begin() + settings.classes);
+    for (int64_t i = 0; i < settings.classes; ++i) {
+      std::string name(kShapes[static_cast<size_t>(i % kShapeCount)]);
+      if (i >= kShapeCount) name += " " + std::to_string(1 + i / kShapeCount);
+      classes_.push_back(std::move(name));
+    }
     facts_ = usual;
     facts_.image_size = settings.size;
   }
@@ -234,7 +249,7 @@ class ShapesSet : public Dataset {
 [[noreturn]] void fail(const std::string& text) {
   throw Error("shapes", "after shapes: stands SIZExCLASSESxIMAGES, as in shapes:128x3x1000 (size " +
                             std::to_string(kSmallestSize) + " to " + std::to_string(kLargestSize) + ", classes 1 to " +
-                            std::to_string(kClasses.size()) + ", training images up to " + std::to_string(kMostImages) +
+                            std::to_string(kMostClasses) + ", training images up to " + std::to_string(kMostImages) +
                             "), but there is '" + text + "'");
 }
 
@@ -243,8 +258,7 @@ Settings parse_settings(const std::string& text) {
   if (text.empty()) return settings;
   const bool parsed = parse_dimensions(text, {&settings.size, &settings.classes, &settings.images});
   const bool fits = settings.size >= kSmallestSize && settings.size <= kLargestSize && settings.classes >= 1 &&
-                    settings.classes <= static_cast<int64_t>(kClasses.size()) && settings.images >= 1 &&
-                    settings.images <= kMostImages;
+                    settings.classes <= kMostClasses && settings.images >= 1 && settings.images <= kMostImages;
   if (!parsed || !fits) fail(text);
   return settings;
 }

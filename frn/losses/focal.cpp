@@ -1,6 +1,7 @@
 #include "frn/losses/focal.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/one_hot.h>

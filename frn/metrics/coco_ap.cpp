@@ -172,7 +172,7 @@ class Evaluator {
       const auto bit = static_cast<size_t>(std::countr_zero(right));
       wrong_before_[bit].push_back(wrong_[bit] + far_[bit / kCocoThresholds]);
       if (bit / kCocoThresholds != kAll) continue;
-      for (size_t m = counts.size(); m-- > 0 && rank < counts[m];) ++right_at_[m];
+      for (size_t m = counts.size(); m > 0 && rank < counts[m - 1]; --m) ++right_at_[m - 1];
     }
   }
 

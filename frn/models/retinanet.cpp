@@ -132,14 +132,14 @@ class Head : public torch::nn::Module {
     auto norms = register_module("norm", std::make_shared<Holder>());
     for (int64_t i = 0; i < plan.head_layers; ++i) {
       auto layer = convs->register_module(std::to_string(i), std::make_shared<Holder>());
-      convs_.push_back(layer->register_module(
+      convs_.emplace_back(layer->register_module(
           "0", plan.paper() ? Conv2d(same_conv(plan.width, plan.width, 3)) : biased_conv(plan.width, plan.width, 3)));
     }
     for (int level = 0; level < kLevels; ++level) {
       auto of_level = norms->register_module(std::to_string(level), std::make_shared<Holder>());
       const auto spec = plan.paper() ? plan.norm_of(level) : activation_alone(plan.norm);
       for (int64_t i = 0; i < plan.head_layers; ++i) {
-        norms_[static_cast<size_t>(level)].push_back(
+        norms_[static_cast<size_t>(level)].emplace_back(
             of_level->register_module(std::to_string(i), spec.make(plan.width)));
       }
     }
@@ -177,7 +177,7 @@ class Head : public torch::nn::Module {
 };
 
 // As torch.nn.init.trunc_normal_ with bounds of two deviations, which TensorFlow's initialiser has.
-void truncated_normal(at::Tensor weight, double deviation) {
+void truncated_normal(const at::Tensor& weight, double deviation) {
   const double outside = std::erfc(std::sqrt(2.0));  // of a normal number to be beyond two deviations
   weight.uniform_(-1 + outside, 1 - outside).erfinv_().mul_(deviation * std::sqrt(2.0));
 }

@@ -42,7 +42,7 @@ class Network {
   // Of any module with forward(tensor) that gives a tensor, several (std::vector or std::tuple), or a ModelOutput.
   // Implicit, as AnyModule's: wherever a Network is asked for, the module itself can stand.
   template <class M>
-  Network(std::shared_ptr<M> module)  // NOLINT(google-explicit-constructor)
+  Network(const std::shared_ptr<M>& module)  // NOLINT(google-explicit-constructor)
       : module_(module), forward_([module](const at::Tensor& x) { return to_outputs(module->forward(x)); }) {}
   template <class Impl>
   Network(const torch::nn::ModuleHolder<Impl>& holder)  // NOLINT(google-explicit-constructor)

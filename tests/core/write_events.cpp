@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   if (argc < 2) return 2;
   try {
     std::optional<int64_t> resumed_after;
-    if (argc > 2) resumed_after = std::atoll(argv[2]);
+    if (argc > 2) resumed_after = std::stoll(argv[2]);
     frn::tensorboard::EventFile file(argv[1], resumed_after);
     std::string tag;
     std::string value;  // a stream reads no nan

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -133,10 +135,32 @@ TEST(Shapes, AreOfTheSizeClassesAndNumberThatTheNameSays) {
   EXPECT_EQ(set->facts().augmentation, Augmentation::kDetection);
   EXPECT_EQ(set->open(0)->size(), (Size{64, 64}));
   EXPECT_EQ(set->classes(), (std::vector<std::string>{"disc", "square"}));
-  for (const auto* name : {"shapes:x", "shapes:64", "shapes:64x4x10", "shapes:64x0x10", "shapes:31x3x10",
+  for (const auto* name : {"shapes:x", "shapes:64", "shapes:64x1001x10", "shapes:64x0x10", "shapes:31x3x10",
                            "shapes:64x3x0", "shapes:64x3x10x", "shapes:64x3x10 "}) {
     EXPECT_NE(error_of([&] { open(name); }).find("stands SIZExCLASSESxIMAGES"), std::string::npos) << name;
   }
+}
+
+TEST(Shapes, OfManyClassesHaveTheirOwnColours) {
+  const auto set = open("shapes:64x80x400");
+  EXPECT_EQ(std::set(set->classes().begin(), set->classes().end()).size(), 80U);
+  EXPECT_EQ(set->classes()[4], "square 2");
+  std::map<int64_t, std::array<int, 3>> colours;  // of squares, at their middle, give or take the noise
+  for (int64_t i = 0; i < set->size(); ++i) {
+    const auto target = set->target(i);
+    if (target.boxes.size() != 1) continue;
+    const auto& box = target.boxes[0];
+    ASSERT_LT(box.label, 80);
+    if (box.label < 3) continue;
+    const auto image = read(*set, i);
+    const auto x = static_cast<size_t>((box.left + box.right) / 2);
+    const auto y = static_cast<size_t>((box.top + box.bottom) / 2);
+    std::array<int, 3> colour{};
+    for (size_t c = 0; c < 3; ++c) colour[c] = image.pixels[(y * 64 + x) * 3 + c];
+    const auto [place, is_new] = colours.emplace(box.label, colour);
+    for (size_t c = 0; c < 3; ++c) EXPECT_NEAR(place->second[c], colour[c], 2 * 24) << box.label;
+  }
+  EXPECT_GT(colours.size(), 20U);
 }
 
 TEST(Shapes, ACheckCountsBoxes) {

@@ -59,7 +59,7 @@ std::map<const torch::nn::Module*, int> pyramid_of(const frn::Model& model) {
   return out;
 }
 
-at::Tensor copied(std::vector<float>& numbers, std::vector<int64_t> sizes) {
+at::Tensor copied(std::vector<float>& numbers, const std::vector<int64_t>& sizes) {
   return at::from_blob(numbers.data(), sizes, at::kFloat).clone();
 }
 

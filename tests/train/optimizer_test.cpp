@@ -39,7 +39,8 @@ class Pair {
   }
 
   template <class Options>
-  std::vector<torch::optim::OptimizerParamGroup> their_groups(Options decayed, Options not_decayed) const {
+  std::vector<torch::optim::OptimizerParamGroup> their_groups(const Options& decayed,
+                                                              const Options& not_decayed) const {
     std::vector<torch::optim::OptimizerParamGroup> out;
     out.emplace_back(std::vector{theirs->weight}, std::make_unique<Options>(decayed));
     out.emplace_back(std::vector{theirs->bias}, std::make_unique<Options>(not_decayed));
@@ -99,7 +100,7 @@ TEST_P(Optimizers, AdamWEqualsPyTorchsOverTenSteps) {
   auto decayed = plain;
   torch::optim::AdamW reference(pair.their_groups(decayed.weight_decay(kDecay), plain), plain);
   pair.run(adamw, reference, 10);
-  pair.expect_within(10 * unit_of(GetParam().type) * (3 * 16 / 2 + kRate * 5 * (8 + 20)));
+  pair.expect_within(10 * unit_of(GetParam().type) * (3 * 16 / 2.0 + kRate * 5 * (8 + 20)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Optimizers,
