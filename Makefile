@@ -3,6 +3,7 @@
 #   JOBS=4                 compile and test with 4 jobs (default: all processors)
 #   PRESET=dev             build or test another preset of CMakePresets.json, in build-dev
 #   CMAKE_ARGS="-DX=Y"     more arguments for the configure step
+#   AGAIN=1                check-all repeats what passed before with the same sources
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -46,7 +47,7 @@ clean: ## remove builds and results, keep what was fetched (.deps)
 
 # --- After set-up ---
 
-.PHONY: do-run do-build do-test do-bench do-check-all do-lint do-format do-format-check
+.PHONY: do-run do-build do-test do-bench do-check-all do-studies do-lint do-format do-format-check
 do-run: do-build
 	@echo "frn: training small networks with 32 down to 1 images per device: about three minutes on two processors"
 	@build/bin/frn study table2 --scale smoke --out out/table2
@@ -68,15 +69,12 @@ do-format-check:
 do-bench: do-build
 	build/bin/frn bench kernels
 
-# FRN_ALL_CASES: also what takes minutes and differs from a smaller case in size alone. Not under the sanitizers, which look at
-# the code that runs, not at its results.
+# Its stages call back: do-lint, do-test, do-studies.
 do-check-all:
-	+@$(MAKE) do-lint
-	+@FRN_ALL_CASES=1 $(MAKE) do-test
+	+@AGAIN="$(AGAIN)" tools/check-all.sh
+
+do-studies: do-build
 	"$(PYTHON)" tests/e2e/study.py build/bin/frn --all
-	+@$(MAKE) do-test PRESET=asan
-	+@$(MAKE) do-test PRESET=tsan
-	+@$(MAKE) do-test PRESET=fuzz
 
 do-format:
 	@$(SOURCES) -print0 | xargs -0 -r $(CLANG_FORMAT) -i
@@ -84,7 +82,7 @@ do-format:
 do-lint: do-format-check
 	@bad=$$($(SOURCES) | grep -Ev '^([a-z0-9_]+/)*[a-z0-9_]+(-inl)?\.[a-z]+$$'); [ -z "$$bad" ] || \
 	  { echo "lint: file names are snake_case, unlike: $$bad" >&2; exit 1; }
-	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh .ci/run; fi
+	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh tools/check-all.sh .ci/run; fi
 	+@$(MAKE) build-lint/build.ninja PRESET=lint
 	@cmake --build build-lint --target frn_commit >/dev/null
 	@$(dir $(PYTHON))run-clang-tidy.py -quiet -hide-progress -clang-tidy-binary $(dir $(PYTHON))clang-tidy -p build-lint -j $(JOBS)

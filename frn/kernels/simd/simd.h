@@ -19,7 +19,13 @@ SimdLoops<T> simd_loops();
 }  // namespace frn::kernels
 
 // Collects what foreach_target.h compiled; used once at the end of each element type's source.
-#if HWY_ARCH_X86
+#if HWY_ARCH_X86 && defined(FRN_SSE4_ALONE)
+#define FRN_COLLECT_SIMD_LOOPS(T)               \
+  template <>                                   \
+  SimdLoops<T> simd_loops<T>() {                \
+    return {.sse4 = N_SSE4::layout_loops<T>()}; \
+  }
+#elif HWY_ARCH_X86
 #define FRN_COLLECT_SIMD_LOOPS(T)                                                                                   \
   template <>                                                                                                       \
   SimdLoops<T> simd_loops<T>() {                                                                                    \
