@@ -4,6 +4,7 @@
 #   PRESET=dev             build or test another preset of CMakePresets.json, in build-dev
 #   CMAKE_ARGS="-DX=Y"     more arguments for the configure step
 #   AGAIN=1                check-all repeats what passed before with the same sources
+#   STAGES="lint test"     check-all runs these only
 
 SHELL := bash
 .DEFAULT_GOAL := help
@@ -71,7 +72,7 @@ do-bench: do-build
 
 # Its stages call back: do-lint, do-test, do-studies.
 do-check-all:
-	+@AGAIN="$(AGAIN)" tools/check-all.sh
+	+@AGAIN="$(AGAIN)" STAGES="$(STAGES)" tools/check-all.sh
 
 do-studies: do-build
 	"$(PYTHON)" tests/e2e/study.py build/bin/frn --all

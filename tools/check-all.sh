@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # The stages of `make check-all`, one after the other, up to the first that fails. Two hours are long: a stage that passed is
-# not repeated while no source changes, so that a run that was cut goes on where it stopped. AGAIN=1 repeats them all.
+# not repeated while no source changes, so that a run that was cut goes on where it stopped.
+#   AGAIN=1          repeats them all
+#   STAGES="test"    only these
 set -euo pipefail
 cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
 
-stages=(lint test studies asan tsan fuzz)
-folder=build/passed
+read -ra stages <<<"${STAGES:-lint test studies asan tsan fuzz}"
+folder=build-passed
 
 # All files of the project but its documents, and the tools that set-up chose.
 key() {
@@ -20,12 +22,13 @@ run() {
     test) FRN_ALL_CASES=1 make do-test ;;
     studies) make do-studies ;;
     lint) make do-lint ;;
-    *) make do-test PRESET="$1" ;;
+    asan | tsan | fuzz) make do-test PRESET="$1" ;;
+    *) echo "check-all: STAGES are of lint, test, studies, asan, tsan and fuzz, but there is '$1'" >&2; return 1 ;;
   esac
 }
 
 mkdir -p "$folder"
-[[ -z ${AGAIN-} ]] || rm -f "$folder"/*
+[[ -z ${AGAIN-} ]] || for stage in "${stages[@]}"; do rm -f "$folder/$stage"; done
 before=$(key)
 for stage in "${stages[@]}"; do
   if [[ -e $folder/$stage && $(head -n 1 "$folder/$stage") == "$before" ]]; then
@@ -49,4 +52,4 @@ for stage in "${stages[@]}"; do
   total=$((total + seconds))
   printf 'check-all: %-8s passed in %3d minutes\n' "$stage" $(((seconds + 30) / 60))
 done
-echo "check-all: everything passed, in $(((total + 30) / 60)) minutes together"
+echo "check-all: ${stages[*]} passed, in $(((total + 30) / 60)) minutes together"

@@ -13,7 +13,10 @@ inline bool parse_dimensions(std::string_view text, std::initializer_list<int64_
   const char* place = text.data();
   const char* const end = place + text.size();
   for (int64_t* const number : places) {
-    if (number != *places.begin() && (place == end || *place++ != 'x')) return false;
+    if (number != *places.begin()) {
+      if (place == end || *place != 'x') return false;
+      ++place;
+    }
     const auto [after, error] = std::from_chars(place, end, *number);
     if (error != std::errc()) return false;
     place = after;
