@@ -1,6 +1,5 @@
 // frn bench detector: a detector's training step, and finding the boxes of an image. bench/detector_peers.py prints it
 // beside torchvision's.
-#include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/randn.h>
@@ -11,6 +10,7 @@
 
 #include "frn/cli/allocator.h"
 #include "frn/cli/bench_seconds.h"
+#include "frn/cli/bench_step.h"
 #include "frn/cli/commands.h"
 #include "frn/cli/output.h"
 #include "frn/cli/threads.h"
@@ -20,10 +20,7 @@
 #include "frn/nn/layers.h"
 #include "frn/nn/weights.h"
 #include "frn/train/detection.h"
-#include "frn/train/gradients.h"
 #include "frn/train/own_random_numbers.h"
-#include "frn/train/sgd.h"
-#include "frn/train/step.h"
 
 namespace frn::cli {
 namespace {
@@ -94,21 +91,14 @@ class Subject {
         batch_(make_images(options)),
         task_(std::make_shared<train::Detection>(train::DetectionOptions{
             .style = style_of(options), .detect = detection::detect_options_of(style_of(options))})),
-        gradients_(parameter_groups(*model_)),
-        sgd_(parameter_groups(*model_), {.momentum = 0.9, .weight_decay = 1e-4}),
-        step_(model_, task_, {.batch_per_device = options.batch}) {
+        step_(model_, batch_, task_) {
     train();  // warms caches and the allocator, and makes the optimiser's memory
     raise_scores();
   }
 
-  // As the trainer's, with a rate so small that the numbers stay as at the start.
   void train() {
-    constexpr double kRate = 1e-9;
     model_->train();
-    step_.run(batch_);
-    gradients_.norm();
-    sgd_.step(kRate);
-    gradients_.clear();
+    step_.run();
   }
 
   // The detections of all images.
@@ -155,9 +145,7 @@ class Subject {
   std::shared_ptr<Model> model_;
   data::Batch batch_;
   std::shared_ptr<const train::Detection> task_;
-  train::Gradients gradients_;
-  train::Sgd sgd_;
-  train::Step step_;
+  BenchStep step_;
 };
 
 void run(const Options& options) {

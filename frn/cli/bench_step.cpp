@@ -3,6 +3,7 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
+#include "frn/core/error.h"
 #include "frn/models/model.h"
 #include "frn/nn/layers.h"
 #include "frn/train/classification.h"
@@ -22,6 +23,10 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 std::shared_ptr<Model> model_of(const StepOptions& options, at::MemoryFormat format) {
   const train::OwnRandomNumbers random(0, at::kCPU);
   auto model = make_model(options.model, {.norm = NormActSpec::parse(options.norm), .classes = options.classes});
+  if (model->row().detects) {
+    throw Error("bench train",
+                options.model + " finds boxes; `frn bench detector --model " + options.model + "` trains it");
+  }
   set_memory_format(*model, format);
   return model;
 }
@@ -33,6 +38,11 @@ data::Batch batch_of(const StepOptions& options, at::MemoryFormat format) {
                           at::randint(options.classes, {n}, at::kLong));
 }
 
+std::shared_ptr<const train::Task> task_of(const Model& model) {
+  return std::make_shared<train::Classification>(
+      train::ClassificationOptions{.auxiliary_weight = model.row().auxiliary_weight});
+}
+
 at::MemoryFormat format_of(const StepOptions& options) {
   return options.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
@@ -41,12 +51,12 @@ at::MemoryFormat format_of(const StepOptions& options) {
 
 class BenchStep::Impl {
  public:
-  explicit Impl(const StepOptions& options)
-      : model_(model_of(options, format_of(options))),
-        batch_(batch_of(options, format_of(options))),
+  Impl(std::shared_ptr<Model> model, data::Batch batch, std::shared_ptr<const train::Task> task)
+      : model_(std::move(model)),
+        batch_(std::move(batch)),
         gradients_(parameter_groups(*model_)),
         sgd_(parameter_groups(*model_), {.momentum = 0.9, .weight_decay = 1e-4}),
-        step_(model_, task_of(*model_), step_options(options)),
+        step_(model_, std::move(task), step_options(batch_.size())),
         parameters_(model_->parameters()) {
     for (const auto& parameter : parameters_) {
       parameter.register_hook([last = last_gradient_](const at::Tensor&) { *last = Clock::now(); });
@@ -55,7 +65,7 @@ class BenchStep::Impl {
 
   // A rate so small that the numbers, and with them the time of denormals or infinities, stay as at the start.
   double run(dist::Reducer* reducer) {
-    constexpr double kRate = 1e-6;
+    constexpr double kRate = 1e-9;
     reducer_ = reducer;
     step_.run(batch_);
     const double waited = seconds_since(*last_gradient_);
@@ -68,13 +78,8 @@ class BenchStep::Impl {
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  private:
-  static std::shared_ptr<const train::Task> task_of(const Model& model) {
-    return std::make_shared<train::Classification>(
-        train::ClassificationOptions{.auxiliary_weight = model.row().auxiliary_weight});
-  }
-
-  train::StepOptions step_options(const StepOptions& options) {
-    return {.batch_per_device = options.batch_per_device, .before_last = [this] {
+  train::StepOptions step_options(int64_t images) {
+    return {.batch_per_device = images, .before_last = [this] {
               if (reducer_ != nullptr) reducer_->prepare();
             }};
   }
@@ -89,7 +94,14 @@ class BenchStep::Impl {
   dist::Reducer* reducer_ = nullptr;
 };
 
-BenchStep::BenchStep(const StepOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+BenchStep::BenchStep(std::shared_ptr<Model> model, data::Batch batch, std::shared_ptr<const train::Task> task)
+    : impl_(std::make_unique<Impl>(std::move(model), std::move(batch), std::move(task))) {}
+BenchStep::BenchStep(const StepOptions& options) {
+  const auto format = format_of(options);
+  auto model = model_of(options, format);
+  auto task = task_of(*model);
+  impl_ = std::make_unique<Impl>(std::move(model), batch_of(options, format), std::move(task));
+}
 BenchStep::~BenchStep() = default;
 BenchStep::BenchStep(BenchStep&&) noexcept = default;
 BenchStep& BenchStep::operator=(BenchStep&&) noexcept = default;

@@ -7,7 +7,15 @@
 #include <vector>
 
 #include "frn/cli/bench_seconds.h"
+#include "frn/data/batch.h"
 #include "frn/dist/group.h"
+
+namespace frn {
+class Model;
+namespace train {
+class Task;
+}
+}  // namespace frn
 
 namespace frn::cli {
 
@@ -24,6 +32,8 @@ struct StepOptions {
 class BenchStep {
  public:
   explicit BenchStep(const StepOptions& options);
+  // Of a network and a batch at hand.
+  BenchStep(std::shared_ptr<Model> model, data::Batch batch, std::shared_ptr<const train::Task> task);
   ~BenchStep();
   BenchStep(BenchStep&&) noexcept;
   BenchStep& operator=(BenchStep&&) noexcept;

@@ -26,6 +26,7 @@ enum class Style { kPaper, kTorchvision };
 // The maps P3 to P7, of stride 8 to 128.
 inline constexpr int kFirstLevel = 3;
 inline constexpr int kLevels = 5;
+inline constexpr int64_t kCoarsestStride = int64_t{1} << (kFirstLevel + kLevels - 1);
 
 // The height or width of level 0 to 4 (P3 to P7) for an image side: every halving rounds up.
 int64_t level_side(int64_t image_side, int level);

@@ -31,8 +31,6 @@ class Threads {
   int before_;
 };
 
-constexpr int64_t kCoarsestStride = 128;  // of a detector's maps
-
 const char* device_name(DeviceKind kind) { return kind == DeviceKind::kCuda ? "cuda" : "cpu"; }
 
 // The given group, or the one that the environment names, on the device that the settings ask for.
@@ -135,8 +133,8 @@ void tell_problems(const data::Dataset& set, const std::string& name, const Trai
 
 void check_image_size(const TrainConfig& config, const Model& model, int64_t size) {
   if (model.row().detects && model.options().detector.style == detection::Style::kPaper &&
-      size % kCoarsestStride != 0) {
-    throw Error("train", fmt::format("image_size must be a multiple of {} for {} but is {}", kCoarsestStride,
+      size % detection::kCoarsestStride != 0) {
+    throw Error("train", fmt::format("image_size must be a multiple of {} for {} but is {}", detection::kCoarsestStride,
                                      config.model, size));
   }
   if (size >= model.smallest_input()) return;

@@ -12,6 +12,7 @@
 #include "frn/data/loader.h"
 #include "tests/core/files.h"
 #include "tests/data/made_images.h"
+#include "tests/data/shared_data.h"
 
 namespace frn::data {
 namespace {
@@ -225,11 +226,6 @@ TEST_F(Coco, SaysWhatAFolderLacks) {
 }
 
 // --- Real data; absent on most machines ---
-
-fs::path shared_data(const std::string& name) {
-  const char* folder = std::getenv("FRN_SHARED_DATA");
-  return fs::path(folder != nullptr ? folder : FRN_SHARED_DATA_DEFAULT) / name;
-}
 
 int64_t boxes_of(const CheckReport& report) {
   return std::accumulate(report.per_class.begin(), report.per_class.end(), int64_t{0});

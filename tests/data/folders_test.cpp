@@ -12,6 +12,7 @@
 #include "frn/data/dataset.h"
 #include "tests/data/fake_set.h"
 #include "tests/data/made_images.h"
+#include "tests/data/shared_data.h"
 
 namespace frn::data {
 namespace {
@@ -180,11 +181,6 @@ TEST(Noise, ImagesFollowFromTheirIndex) {
 }
 
 // --- Real data; absent on most machines ---
-
-fs::path shared_data(const std::string& name) {
-  const char* folder = std::getenv("FRN_SHARED_DATA");
-  return fs::path(folder != nullptr ? folder : FRN_SHARED_DATA_DEFAULT) / name;
-}
 
 TEST(RealCifar10, HasItsPublishedCounts) {
   const auto folder = shared_data("cifar-10-batches-bin");

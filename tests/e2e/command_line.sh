@@ -134,6 +134,9 @@ sed -i 's/"image_id": 7/"image_id": 8/' "$work/gt.json"
 echo '[]' >"$work/none.json"
 expect 0 'gt.json: annotation 0 is of image 8, which the file does not list' "$frn" metrics coco "$work/gt.json" "$work/none.json"
 expect 0 'evaluate, 1 thread .* s$' "$frn" bench coco-ap --images 20 --rounds 1
+expect 0 'finding boxes .* images/s, [1-9][0-9]* boxes in 2 images$' "$frn" bench detector --model retinanet-r8 --size 128 --classes 3 --rounds 1
+expect 1 '^frn: \[bench detector\] resnetv2-8 is no detector' "$frn" bench detector --model resnetv2-8
+expect 1 '^frn: \[bench train\] retinanet-r8 finds boxes; `frn bench detector' "$frn" bench train --model retinanet-r8 --size 128
 expect 0 'scores above 1e-08 .* ms$' "$frn" bench nms --size 128 --classes 3 --rounds 1
 
 # Help: groups, choices, defaults in words, and no line above 80 columns where there is no terminal.

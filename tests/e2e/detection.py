@@ -15,7 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageDraw
+from safetensors.numpy import load_file
 
 FRN = sys.argv[1]
 CLASSES = ["disc", "square", "bar"]
@@ -181,6 +183,30 @@ def odd_sets_train(folder):
     run("eval", "--run", folder / "of-many")
 
 
+def backbones_come_from_classifiers(folder):
+    common = ["--norm", "bn+relu", "--batch-per-device", 2, "--workers", 0]
+    classifier, detector = folder / "classifier", folder / "with-backbone"
+    run("train", "--out", classifier, "--model", "resnetv1-18", "--data", "random:64x3x4", "--image-size", 64, "--steps", 2, *common)
+
+    def train_from(backbone, model, out, **more):
+        # With a rate that changes no weight.
+        return run("train", "--out", out, "--model", model, "--data", "shapes:128x3x8", "--backbone", backbone, "--steps", 1,
+                   "--lr-base", 1e-30, *common, **more)
+
+    train_from(classifier, "retinanet-r18", detector)
+    learned = load_file(classifier / "checkpoints" / "step-2" / "model.safetensors")
+    taken = load_file(detector / "checkpoints" / "step-1" / "model.safetensors")
+    convolutions = [name for name in learned if learned[name].ndim == 4]
+    assert len(convolutions) == 20, convolutions
+    for name in convolutions:
+        assert np.array_equal(learned[name], taken["backbone.body." + name]), name
+    misfit = folder / "misfit"
+    words = train_from(classifier, "retinanet-r50", misfit, code=1).stderr
+    assert "must hold the weights of the backbone of retinanet-r50" in words, words
+    words = train_from(folder / "nowhere", "retinanet-r18", misfit, code=1).stderr
+    assert "nowhere" in words and not misfit.exists(), words
+
+
 def mistakes_are_named(folder, data):
     def complaint(*words, code=1):
         return run("train", "--out", folder / "never", *words, code=code).stderr
@@ -203,6 +229,7 @@ def main():
         kills_cost_nothing(folder, data)
         processes_are_devices(folder, data)
         odd_sets_train(folder)
+        backbones_come_from_classifiers(folder)
         mistakes_are_named(folder, data)
 
 
