@@ -22,7 +22,9 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 std::shared_ptr<Model> model_of(const StepOptions& options, at::MemoryFormat format) {
   const train::OwnRandomNumbers random(0, at::kCPU);
-  auto model = make_model(options.model, {.norm = NormActSpec::parse(options.norm), .classes = options.classes});
+  auto model = make_model(options.model, {.norm = NormActSpec::parse(options.norm),
+                                          .classes = options.classes,
+                                          .weights_standardised = WeightSpec::parse(options.weights_standardised)});
   if (model->row().detects) {
     throw Error("bench train",
                 options.model + " finds boxes; `frn bench detector --model " + options.model + "` trains it");

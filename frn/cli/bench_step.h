@@ -22,6 +22,7 @@ namespace frn::cli {
 struct StepOptions {
   std::string model = "resnetv2-50";
   std::string norm = "frn+tlu";
+  std::string weights_standardised = "off";
   std::string layout = "contiguous";  // or channels-last
   int64_t batch_per_device = 16;
   int64_t size = 96;

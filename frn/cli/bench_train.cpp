@@ -123,6 +123,10 @@ Command bench_train_command() {
       .options =
           {{.name = "--model", .to = &options->step.model, .help = "The network; `frn info models` lists them"},
            {.name = "--norms", .to = &options->norms, .help = "Norms to compare; ratios are to the first"},
+           {.name = "--weights-standardised",
+            .to = &options->step.weights_standardised,
+            .help = "How convolutions standardise their weights: off, plain, scaled or gain",
+            .value = "FORM"},
            {.name = "--layouts",
             .to = &options->layouts,
             .help = "Memory layouts",

@@ -44,7 +44,11 @@ void run(const Options& options) {
   // timm's networks may have been made with other norms.
   const bool batch_norm = std::any_of(tensors.begin(), tensors.end(),
                                       [](const auto& tensor) { return tensor.first.ends_with(".running_mean"); });
-  if (!options.from.empty() && batch_norm) metadata["frn.norm"] = foreign->norm;
+  const bool as_listed = foreign != nullptr && batch_norm == NormActSpec::parse(foreign->norm).norm().batch_method;
+  if (!options.from.empty() && as_listed) metadata["frn.norm"] = foreign->norm;
+  if (!options.from.empty() && foreign->weights_standardised != "off") {
+    metadata["frn.weights_standardised"] = foreign->weights_standardised;
+  }
   if (norm) {
     tensors = with_fresh_norms(model, *norm, tensors);
     metadata["frn.norm"] = norm->to_string();
@@ -52,8 +56,10 @@ void run(const Options& options) {
   write_weights(options.out, tensors, metadata);
   if (const auto left = report.to_string(); !left.empty()) fmt::print("left out: {}\n", left);
   fmt::print("wrote {} tensors of {} to {}\n", tensors.size(), options.to.empty() ? model : options.to, options.out);
-  if (foreign != nullptr && batch_norm && !norm)
-    fmt::print("{}:{} normalises as {}\n", foreign->library, foreign->name, foreign->norm);
+  if (as_listed && !norm) fmt::print("{}:{} normalises as {}\n", foreign->library, foreign->name, foreign->norm);
+  if (foreign != nullptr && foreign->weights_standardised != "off") {
+    fmt::print("its weights are standardised: --weights-standardised '{}'\n", foreign->weights_standardised);
+  }
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace {
 
 struct Options {
   std::string norm = "frn+tlu";
+  std::string weights_standardised = "off";
   std::string name;
   int64_t classes = 1000;
   int64_t input_channels = 3;
@@ -23,7 +24,10 @@ struct Options {
   bool as_json = false;
 
   ModelOptions model() const {
-    return {.norm = NormActSpec::parse(norm), .classes = classes, .input_channels = input_channels};
+    return {.norm = NormActSpec::parse(norm),
+            .classes = classes,
+            .input_channels = input_channels,
+            .weights_standardised = WeightSpec::parse(weights_standardised)};
   }
 };
 
@@ -48,6 +52,7 @@ Value describe(const ModelRow& row, const Options& options) {
   return {{"name", row.name},
           {"description", row.description},
           {"norm", model_options.norm.to_string()},
+          {"weights_standardised", model_options.weights_standardised.to_string()},
           {"parameters", count_parameters(*model)},
           {"multiply_adds", multiply_adds(row.name, model_options, size)},
           {"input_size", size},
@@ -69,9 +74,9 @@ void print_models(const Options& options) {
     return print_json({{"models", all}, {"note", note}});
   }
   fmt::print("With {} and {} classes:\n", options.norm, options.classes);
-  fmt::print("{:<14}{:>12}{:>15}{:>9}{:>10}  {}\n", "model", "parameters", "multiply-adds", "input", "smallest", "");
+  fmt::print("{:<16}{:>12}{:>15}{:>9}{:>10}  {}\n", "model", "parameters", "multiply-adds", "input", "smallest", "");
   for (const auto& one : all.as_list()) {
-    fmt::print("{:<14}{:>12}{:>15}{:>9}{:>10}  {}\n", one["name"].as_text(),
+    fmt::print("{:<16}{:>12}{:>15}{:>9}{:>10}  {}\n", one["name"].as_text(),
                fmt::format("{:.2f} M", one["parameters"].as_number() / 1e6),
                millions_or_billions(one["multiply_adds"].as_number()), one["input_size"].as_whole(),
                one["smallest_input"].as_whole(), one["description"].as_text());
@@ -107,6 +112,7 @@ void print_model(const Options& options) {
   }
   fmt::print("{}: {}\n", row.name, row.description);
   fmt::print("norm            {}\n", about["norm"].as_text());
+  fmt::print("standardised    {}\n", about["weights_standardised"].as_text());
   fmt::print("parameters      {}\n", about["parameters"].as_whole());
   fmt::print("multiply-adds   {} for one image of {} px\n", about["multiply_adds"].as_whole(),
              about["input_size"].as_whole());
@@ -126,6 +132,10 @@ std::vector<Option> common_options(Options& options) {
   return {{.name = "--norm",
            .to = &options.norm,
            .help = "Normalisation and activation, e.g. gn+relu; `frn info norms` lists them"},
+          {.name = "--weights-standardised",
+           .to = &options.weights_standardised,
+           .help = "How convolutions standardise their weights: off, plain, scaled or gain",
+           .value = "FORM"},
           {.name = "--classes", .to = &options.classes, .help = "Number of classes"},
           {.name = "--input-channels", .to = &options.input_channels, .help = "Channels of the images"},
           {.name = "--size",

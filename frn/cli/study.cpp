@@ -1,6 +1,7 @@
 // frn study: a table or figure of the paper, or of one's own. The path: library (its text) -> cells -> plan or
 // runner -> report.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -128,9 +129,13 @@ void print_report(const study::Folder& folder) {
   fmt::print("\n{}\n", report::terminal_text(folder));
   const auto page = written.back();
   written.pop_back();
-  std::string names;
-  for (const auto& path : written) names += (names.empty() ? "" : ", ") + path.filename().string();
-  fmt::print("wrote {} in {}\nreport: {}\n", names, folder.path.string(), page.string());
+  std::vector<std::string> names;
+  for (const auto& path : written) {
+    const auto inside = path.parent_path().lexically_relative(folder.path);
+    auto name = inside == "." ? path.filename().string() : (inside / "*").string() + path.extension().string();
+    if (names.empty() || names.back() != name) names.push_back(std::move(name));
+  }
+  fmt::print("wrote {} in {}\nreport: {}\n", fmt::join(names, ", "), folder.path.string(), page.string());
 }
 
 void refuse_another_study(const study::Folder& folder, const study::Text& text, const Options& options) {

@@ -34,13 +34,14 @@ ModelOptions model_options(const PlannedCell& cell) {
   return {.norm = NormActSpec::parse(cell.config.norm),
           .classes = cell.classes,
           .input_channels = cell.channels,
+          .weights_standardised = WeightSpec::parse(cell.config.weights_standardised),
           .detector = {.style = cell.config.style, .image_size = cell.image_size}};
 }
 
 // Networks of the same kind need to be built once, not once per cell.
 std::pair<int64_t, int64_t> costs_of(const PlannedCell& cell) {
-  static std::map<std::tuple<std::string, std::string, int64_t>, std::pair<int64_t, int64_t>> known;
-  const std::tuple key(cell.config.model, cell.config.norm, cell.image_size);
+  static std::map<std::tuple<std::string, std::string, std::string, int64_t>, std::pair<int64_t, int64_t>> known;
+  const std::tuple key(cell.config.model, cell.config.norm, cell.config.weights_standardised, cell.image_size);
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
   const auto options = model_options(cell);

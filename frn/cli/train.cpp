@@ -158,7 +158,7 @@ TrainConfig open_folder(const Options& options, const Given& given, const RunFol
       throw Error("train", options.out + " holds no run to resume: there is no config.toml; leave --resume out");
     }
   }
-  auto config = train::with_eps_of_weights(options.settings.resolve(given));
+  auto config = train::with_settings_of_weights(options.settings.resolve(given));
   // A process is a device, unless it is told to be several.
   if (config.devices == 1) config.devices = place.world;
   folder.check_free();  // it is made when data and model are there

@@ -26,6 +26,7 @@ constexpr std::array kForeign{
     ForeignModel{"timm", "resnetv2_50", "resnetv2-50", "bn+relu"},
     ForeignModel{"timm", "resnetv2_101", "resnetv2-101", "bn+relu"},
     ForeignModel{"timm", "resnetv2_152", "resnetv2-152", "bn+relu"},
+    ForeignModel{"timm", "resnetv2_50x1_bit", "resnetv2-50-bit", "gn(groups=32)+relu", "plain(eps=1e-08)"},
 };
 
 void replace(std::string& text, std::string_view from, std::string_view to) {

@@ -16,6 +16,7 @@ struct ForeignModel {
   std::string_view name;     // resnet50
   std::string_view model;    // resnetv1-50
   std::string_view norm;     // as the library's network normalises: eps is in no weight
+  std::string_view weights_standardised = "off";
 };
 
 std::span<const ForeignModel> foreign_models();

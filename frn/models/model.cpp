@@ -30,6 +30,10 @@ constexpr ResNetShape basic(std::array<int64_t, 4> blocks) {
 constexpr ResNetShape bottleneck(std::array<int64_t, 4> blocks) {
   return {.bottleneck = true, .blocks = blocks, .width = kWidth, .large_images = true};
 }
+constexpr ResNetShape of_bit(ResNetShape shape) {
+  shape.pools_zeros = true;
+  return shape;
+}
 // 6n+2 layers for images of 32 px ("Deep residual learning", section 4.2).
 constexpr ResNetShape small(int64_t n) {
   return {.bottleneck = false, .blocks = {n, n, n, 0}, .width = 16, .large_images = false};
@@ -93,6 +97,8 @@ const std::array kModels{
     resnet("resnetv2-50", kV2Text, kImageNet, kV2<bottleneck({3, 4, 6, 3})>),
     resnet("resnetv2-101", kV2Text, kImageNet, kV2<bottleneck({3, 4, 23, 3})>),
     resnet("resnetv2-152", kV2Text, kImageNet, kV2<bottleneck({3, 8, 36, 3})>),
+    resnet("resnetv2-50-bit", "resnetv2-50 with the stem of Big Transfer: zeros around the map that it pools",
+           kImageNet, kV2<of_bit(bottleneck({3, 4, 6, 3}))>),
     resnet("resnetv2-8", kSmallText, kCifar, kV2<small(1)>),
     resnet("resnetv2-20", kSmallText, kCifar, kV2<small(3)>),
     resnet("resnetv2-32", kSmallText, kCifar, kV2<small(5)>),
@@ -180,6 +186,13 @@ ModelOutput Model::forward(const at::Tensor& x) {
   return run(x);
 }
 
+std::shared_ptr<Model> Model::build(const ModelRow& row, const ModelOptions& options) {
+  auto model = row.make(options);
+  model->row_ = row;
+  standardise_weights(*model, options.weights_standardised);
+  return model;
+}
+
 // Tensors are replaced inside the registered ones, so that the members of the layers keep pointing at them.
 std::shared_ptr<torch::nn::Module> Model::clone(const std::optional<torch::Device>& device) const {
   if (row_.make == nullptr) {
@@ -191,8 +204,7 @@ std::shared_ptr<torch::nn::Module> Model::clone(const std::optional<torch::Devic
   const auto copied = [&](const at::Tensor& tensor) {
     return device && tensor.device() != *device ? tensor.to(*device) : tensor.clone();
   };
-  auto copy = row_.make(options_);
-  copy->row_ = row_;
+  auto copy = build(row_, options_);
   auto parameters = copy->named_parameters();
   for (const auto& source : named_parameters()) {
     parameters[source.key()].set_data(copied(*source));
@@ -218,9 +230,7 @@ std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const Mod
   auto resolved = options;
   resolved.dropout = options.dropout.value_or(row.dropout);
   if (row.detects) resolved.detector.image_size = options.detector.image_size.value_or(row.input_size);
-  auto model = row.make(resolved);
-  model->row_ = row;
-  return model;
+  return Model::build(row, resolved);
 }
 
 std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options) {

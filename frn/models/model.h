@@ -15,6 +15,7 @@
 
 #include "frn/detection/anchors.h"
 #include "frn/nn/norm_act_spec.h"
+#include "frn/spec/weight_spec.h"
 
 namespace frn {
 
@@ -38,6 +39,8 @@ struct ModelOptions {
   std::optional<double> dropout = std::nullopt;
   // Whether a model that has an auxiliary head (inceptionv3) builds it.
   bool auxiliary = true;
+  // How its convolutions standardise their weights.
+  WeightSpec weights_standardised{};
   DetectorOptions detector{};
 
   bool operator==(const ModelOptions&) const = default;
@@ -90,6 +93,7 @@ class Model : public torch::nn::Module {
   friend std::shared_ptr<Model> make_model(std::string_view name, const ModelOptions& options);
   friend std::shared_ptr<Model> make_uninitialised_model(std::string_view name, const ModelOptions& options);
   std::string title() const;
+  static std::shared_ptr<Model> build(const ModelRow& row, const ModelOptions& options);
 
   ModelOptions options_;
   ModelRow row_;

@@ -12,6 +12,7 @@ struct ResNetShape {
   std::array<int64_t, 4> blocks;  // of each stage; 0 ends the list
   int64_t width;                  // filters of the first stage, doubled in each later one
   bool large_images;              // a 7x7 stem with stride 2 and a pooling layer; else a 3x3 stem
+  bool pools_zeros = false;       // the stem's pooling sees zeros around the map, as BiT's; else nothing
 };
 
 std::shared_ptr<Model> make_resnet_v1(const ResNetShape& shape, const ModelOptions& options);

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/max_pool2d.h>
 
 #include "frn/models/model.h"

@@ -43,7 +43,8 @@ class PreActBlock : public torch::nn::Module {
 
 class ResNetV2 : public Model {
  public:
-  ResNetV2(const ResNetShape& shape, const ModelOptions& options) : Model(options), large_images_(shape.large_images) {
+  ResNetV2(const ResNetShape& shape, const ModelOptions& options)
+      : Model(options), large_images_(shape.large_images), pools_zeros_(shape.pools_zeros) {
     const auto& norm = options.norm;
     int64_t channels = filters(norm, shape.width);
     auto stem = register_module("stem", std::make_shared<Holder>());
@@ -69,13 +70,16 @@ class ResNetV2 : public Model {
  protected:
   ModelOutput run(const at::Tensor& x) override {
     auto y = stem_->forward(x);
-    if (large_images_) y = at::max_pool2d(y, {3, 3}, {2, 2}, {1, 1});
+    if (pools_zeros_) y = at::constant_pad_nd(y, {1, 1, 1, 1}, 0);
+    if (large_images_)
+      y = at::max_pool2d(y, {3, 3}, {2, 2}, pools_zeros_ ? at::IntArrayRef{0, 0} : at::IntArrayRef{1, 1});
     for (auto& block : blocks_) y = block->forward(y);
     return {fc_->forward(average_over_map(norm_->forward(y))), {}};
   }
 
  private:
   bool large_images_;
+  bool pools_zeros_;
   Conv2d stem_{nullptr};
   std::vector<std::shared_ptr<PreActBlock>> blocks_;
   NormAct norm_{nullptr};

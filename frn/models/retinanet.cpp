@@ -143,15 +143,20 @@ class Head : public torch::nn::Module {
             of_level->register_module(std::to_string(i), spec.make(plan.width)));
       }
     }
-    last_ = register_module(last_name, biased_conv(plan.width, detection::anchors_per_cell(plan.style) * numbers, 3));
+    auto last = same_conv(plan.width, detection::anchors_per_cell(plan.style) * numbers, 3);
+    last.bias = true;
+    last.gives_logits = true;
+    last_ = register_module(last_name, Conv2d(last));
   }
 
   // [N, anchors, numbers]
   at::Tensor forward(const Maps& maps) {
+    std::vector<at::Tensor> filters;  // the same for all levels
+    for (const auto& conv : convs_) filters.push_back(conv->filters());
     std::vector<at::Tensor> out;
     for (size_t level = 0; level < kLevels; ++level) {
       auto y = maps[level];
-      for (size_t i = 0; i < convs_.size(); ++i) y = norms_[level][i]->forward(convs_[i]->forward(y));
+      for (size_t i = 0; i < convs_.size(); ++i) y = norms_[level][i]->forward(convs_[i]->forward(y, filters[i]));
       y = last_->forward(y);
       out.push_back(y.permute({0, 2, 3, 1}).reshape({y.size(0), -1, numbers_}));
     }

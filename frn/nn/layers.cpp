@@ -23,11 +23,19 @@ void initialise(torch::nn::Module& module) {
       const auto fan_out = static_cast<double>(weight.size(0) * weight.size(2) * weight.size(3));
       conv->weight.normal_(0, std::sqrt(2.0 / fan_out));
       if (conv->bias.defined()) conv->bias.zero_();
+      if (conv->gain.defined()) conv->gain.fill_(1);
     }
     if (auto* linear = dynamic_cast<detail::LinearImpl*>(&layer)) {
       linear->weight.normal_(0, kLinearDeviation);
       linear->bias.zero_();
     }
+  });
+}
+
+void standardise_weights(torch::nn::Module& module, const WeightSpec& spec) {
+  if (spec.form == WeightForm::kOff) return;
+  module.apply([&](torch::nn::Module& layer) {
+    if (auto* conv = dynamic_cast<detail::Conv2dImpl*>(&layer)) conv->standardise(spec);
   });
 }
 

@@ -24,6 +24,10 @@ class NormActImpl : public torch::nn::Module {
   // meta tensor comes the shape alone. A LayerWatch sees the result.
   at::Tensor forward(const at::Tensor& x);
 
+  // What z is where the activation clips y: tau, or what it becomes where activations are normalised too; undefined for
+  // 0.
+  virtual at::Tensor threshold() const { return tau; }
+
   const NormActSpec& spec() const { return spec_; }
   int64_t channels() const { return channels_; }
 

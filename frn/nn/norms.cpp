@@ -13,7 +13,8 @@ class Written {
     if (value) options_.push_back({key, *value});
     return *this;
   }
-  Written& add_eps(const std::optional<double>& eps, EpsForm form) {
+  Written& add_eps(const std::optional<double>& eps, EpsForm form, const std::optional<double>& start) {
+    add("eps_start", start);
     if (form == EpsForm::kFixed) return add("eps", eps);
     if (eps) throw Error("norm_act_spec", "eps is a constant or learned: set eps or eps_form, but both are set");
     options_.push_back({"eps", form == EpsForm::kLearned ? "learned" : "learned_exp"});
@@ -33,19 +34,27 @@ class Written {
 
 template <detail::Method kMethod>
 NormActSpec ChannelNormOptions<kMethod>::spec() const {
-  const auto written = Written().add_eps(eps_, eps_form_).add_if(eps_per_channel_, {"eps_shape", "channel"});
+  const auto written = Written()
+                           .add_eps(eps_, eps_form_, eps_start_)
+                           .add_if(eps_per_channel_, {"eps_shape", "channel"})
+                           .add_if(proxy_, {"proxy", true});
   return NormActSpec::of(kMethod.name, activation_, written.options());
 }
 
 template <detail::Method kMethod>
 NormActSpec GroupNormOptions<kMethod>::spec() const {
-  const auto written = Written().add_eps(eps_, eps_form_).add("groups", groups_).add("group_size", group_size_);
+  const auto written = Written()
+                           .add_eps(eps_, eps_form_, eps_start_)
+                           .add("groups", groups_)
+                           .add("group_size", group_size_)
+                           .add_if(proxy_, {"proxy", true});
   return NormActSpec::of(kMethod.name, activation_, written.options());
 }
 
 template <detail::Method kMethod>
 NormActSpec LayerNormOptions<kMethod>::spec() const {
-  return NormActSpec::of(kMethod.name, activation_, Written().add_eps(eps_, eps_form_).options());
+  const auto written = Written().add_eps(eps_, eps_form_, eps_start_).add_if(proxy_, {"proxy", true});
+  return NormActSpec::of(kMethod.name, activation_, written.options());
 }
 
 NormActSpec BNOptions::spec() const {

@@ -46,7 +46,9 @@ struct ChannelNormOptions {
   TORCH_ARG(int64_t, channels);
   TORCH_ARG(std::optional<double>, eps);
   TORCH_ARG(EpsForm, eps_form) = EpsForm::kFixed;
+  TORCH_ARG(std::optional<double>, eps_start);
   TORCH_ARG(bool, eps_per_channel) = false;
+  TORCH_ARG(bool, proxy) = false;
   TORCH_ARG(Activation, activation) = kMethod.activation;
 };
 
@@ -61,6 +63,8 @@ struct GroupNormOptions {
   TORCH_ARG(std::optional<int64_t>, group_size);
   TORCH_ARG(std::optional<double>, eps);
   TORCH_ARG(EpsForm, eps_form) = EpsForm::kFixed;
+  TORCH_ARG(std::optional<double>, eps_start);
+  TORCH_ARG(bool, proxy) = false;
   TORCH_ARG(Activation, activation) = kMethod.activation;
 };
 
@@ -73,6 +77,8 @@ struct LayerNormOptions {
   TORCH_ARG(int64_t, channels);
   TORCH_ARG(std::optional<double>, eps);
   TORCH_ARG(EpsForm, eps_form) = EpsForm::kFixed;
+  TORCH_ARG(std::optional<double>, eps_start);
+  TORCH_ARG(bool, proxy) = false;
   TORCH_ARG(Activation, activation) = kMethod.activation;
 };
 

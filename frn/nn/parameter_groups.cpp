@@ -29,7 +29,9 @@ ParameterGroups parameter_groups(const torch::nn::Module& module, const DecayRul
   for (const auto& layer : module.named_modules()) {
     const bool is_norm = is_norm_or_activation(*layer.value());
     for (const auto& parameter : layer.value()->named_parameters(/*recurse=*/false)) {
-      const bool decays = is_norm ? rule.norms : parameter.key() != "bias" || rule.biases;
+      // The gain of standardised weights scales a filter's results, as a norm's weight does.
+      const bool scales = is_norm || parameter.key() == "gain";
+      const bool decays = scales ? rule.norms : parameter.key() != "bias" || rule.biases;
       const auto name = layer.key().empty() ? parameter.key() : layer.key() + "." + parameter.key();
       (decays ? groups.decayed : groups.not_decayed).emplace_back(name, parameter.value());
     }

@@ -11,7 +11,7 @@ PerSampleNormImpl::PerSampleNormImpl(const NormActSpec& spec, int64_t channels)
   if (spec.eps_form() == EpsForm::kFixed) return;
   // Both forms start from the same eps.
   const bool exponential = spec.eps_form() == EpsForm::kLearnedExponential;
-  const double start = exponential ? std::log(kLearnedEpsStart) : kLearnedEpsStart;
+  const double start = exponential ? std::log(spec.eps_start()) : spec.eps_start();
   const auto shape = spec.eps_per_channel() ? std::vector<int64_t>{channels} : std::vector<int64_t>{};
   eps = register_parameter("eps", torch::full(shape, start));
 }
@@ -29,9 +29,23 @@ at::Tensor PerSampleNormImpl::current_eps(const torch::Device& device) {
   return (spec().eps_form() == EpsForm::kLearnedExponential ? wide.exp() : wide.abs()) + kEpsFloor;
 }
 
+at::Tensor PerSampleNormImpl::threshold() const {
+  if (!spec().proxy()) return tau;
+  const torch::NoGradGuard no_grad;
+  return std::get<2>(proxy(weight, bias, defined_or_none(tau), defined_or_none(kappa)));
+}
+
 at::Tensor PerSampleNormImpl::run(const at::Tensor& x) {
-  return norm_act(x, weight, bias, current_eps(x.device()), defined_or_none(tau), defined_or_none(kappa), groups_,
-                  spec().norm().centered, spec().activation().name);
+  const auto& act = spec().activation();
+  const auto run_with = [&](const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& threshold,
+                            std::string_view activation) {
+    return norm_act(x, gamma, beta, current_eps(x.device()), defined_or_none(threshold), defined_or_none(kappa),
+                    groups_, spec().norm().centered, activation);
+  };
+  if (!spec().proxy()) return run_with(weight, bias, tau, act.name);
+  // The same layer with other parameters, of which the threshold is one.
+  const auto [gamma, beta, threshold] = proxy(weight, bias, defined_or_none(tau), defined_or_none(kappa));
+  return run_with(gamma, beta, threshold, row_of(act.uses_kappa ? Activation::kAffineTlu : Activation::kTlu).name);
 }
 
 }  // namespace frn

@@ -14,6 +14,8 @@ class PerSampleNormImpl : public NormActImpl {
   // device.
   at::Tensor current_eps(const torch::Device& device);
 
+  at::Tensor threshold() const override;
+
   at::Tensor eps;  // eps_l, one number or [channels]; undefined when eps is fixed
 
  protected:

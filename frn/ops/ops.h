@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "frn/ops/export.h"
@@ -34,6 +35,14 @@ FRN_API at::Tensor frn_tlu(const at::Tensor& x, const at::Tensor& weight, const 
 // The activation alone, for use after a batch norm or a residual addition.
 FRN_API at::Tensor act(const at::Tensor& y, const std::optional<at::Tensor>& tau,
                        const std::optional<at::Tensor>& kappa, std::string_view activation);
+
+// Proxy normalisation (Labatie et al. 2021): the weight, bias and tau with which norm_act also brings its results to
+// the mean 0 and the deviation 1 (of variance + 0.03) that they would have for normal numbers in place of xhat. All are
+// [C]; a missing tau or kappa is 0, and kappa stays as it is. Pass them to norm_act with activation tlu, or affine_tlu
+// where there is a kappa. In float32, or float64 for float64. Differentiable twice.
+FRN_API std::tuple<at::Tensor, at::Tensor, at::Tensor> proxy(const at::Tensor& weight, const at::Tensor& bias,
+                                                             const std::optional<at::Tensor>& tau,
+                                                             const std::optional<at::Tensor>& kappa);
 
 // The names of `activation`, in the order of the paper's table 5.
 FRN_API const std::vector<std::string_view>& activation_names();

@@ -1,4 +1,4 @@
-// The operators' schemas: the public three, the pairs that autograd is made of, and what other languages ask of the
+// The operators' schemas: the public four, the pairs that autograd is made of, and what other languages ask of the
 // library.
 #include <torch/library.h>
 
@@ -44,6 +44,13 @@ TORCH_LIBRARY(frn, m) {
   m.def(
       "_act_backward(Tensor dz, Tensor y, Tensor? tau, Tensor? kappa, str activation, bool[3] needs) -> (Tensor dy, "
       "Tensor dtau, Tensor dkappa)");
+
+  // weight', bias' and tau' of a layer that also normalises its activations; a missing tau or kappa is 0.
+  m.def("proxy(Tensor weight, Tensor bias, Tensor? tau, Tensor? kappa) -> (Tensor, Tensor, Tensor)");
+  m.def("_proxy_forward(Tensor weight, Tensor bias, Tensor? tau, Tensor? kappa) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "_proxy_backward(Tensor dweight, Tensor dbias, Tensor dtau, Tensor weight, Tensor bias, Tensor? tau, "
+      "Tensor? kappa) -> (Tensor, Tensor, Tensor, Tensor)");
 
   m.def("implementations() -> str[]", [] {
     c10::List<std::string> names;

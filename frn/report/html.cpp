@@ -51,6 +51,7 @@ th { color: var(--soft); font-weight: 600; }
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th:last-child, td:last-child { padding-right: .25rem; }
 td.share { min-width: 10rem; background: linear-gradient(var(--bar), var(--bar)) no-repeat left 1rem top 50%; }
+td a { color: inherit; text-decoration-color: var(--soft); text-decoration-thickness: 1px; text-underline-offset: .2em; }
 tr.inner td { padding-bottom: 0; border-bottom: 0; }
 .wide + .wide { margin-top: 1.5rem; }
 .strong { font-weight: 600; }
@@ -119,7 +120,9 @@ std::string cell(const Cell& cell, const Column& column) {
     // The bar of 100 % takes half of the cell: the number is beside it.
     style = fmt::format(" style=\"background-size: {:.1f}% 70%\"", 50 * std::clamp(*cell.share, 0.0, 1.0));
   }
-  return fmt::format("<td{}{}>{}</td>", classes.empty() ? "" : " class=\"" + classes + "\"", style, escape(cell.text));
+  const auto text = cell.figure.empty() ? escape(cell.text)
+                                        : fmt::format("<a href=\"#{}\">{}</a>", escape(cell.figure), escape(cell.text));
+  return fmt::format("<td{}{}>{}</td>", classes.empty() ? "" : " class=\"" + classes + "\"", style, text);
 }
 
 }  // namespace
@@ -199,7 +202,8 @@ std::string figure(std::string_view svg, std::string_view name, std::string_view
   if (begin != std::string::npos && end != std::string::npos) {
     drawing.replace(begin, end - begin, "<title>" + escape(caption));
   }
-  return fmt::format("<figure>\n{}\n<figcaption>{}</figcaption>\n</figure>\n", drawing, escape(caption));
+  return fmt::format("<figure id=\"{}\">\n{}\n<figcaption>{}</figcaption>\n</figure>\n", escape(name), drawing,
+                     escape(caption));
 }
 
 std::string picture(std::string_view png, std::string_view caption) {

@@ -30,8 +30,15 @@ struct Cell {
     return std::move(*this);
   }
 
+  // A click on the text goes to the figure of this name on the same page.
+  Cell&& to_figure(std::string_view name) && {
+    this->figure = name;
+    return std::move(*this);
+  }
+
   std::string text;
   std::string tone;
+  std::string figure;
   std::optional<double> share;  // between 0 and 1: drawn as a bar beside the text
 };
 

@@ -182,6 +182,23 @@ void add_curves(const study::Folder& folder, const study::Results& results, cons
 
 }  // namespace
 
+std::vector<RowCurves> curves_of_rows(const study::Folder& folder, const study::Results& results) {
+  const auto& metric = results.metrics.front();
+  std::vector<RowCurves> out;
+  for (size_t r = 0; r < results.study.rows.size(); ++r) {
+    auto chart = empty_chart("step", title_with_unit(metric));
+    for (const auto& result : results.cells) {
+      if (result.cell.row != r || result.cell.seed != 0 || !result.same_as.empty()) continue;
+      const auto run = run_of(folder, result);
+      if (!run || run->validation.size() < 2) continue;
+      const auto& column = results.study.columns[result.cell.column];
+      chart.curves.push_back(curve_of(column.title, run->validation, metric));
+    }
+    if (has_points(chart)) out.push_back({results.study.rows[r], chart});
+  }
+  return out;
+}
+
 std::vector<NamedChart> charts_of(const study::Folder& folder, const study::Results& results) {
   std::vector<NamedChart> out;
   for (const auto& figure : results.study.figures) {

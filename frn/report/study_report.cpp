@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "frn/core/whole_file.h"
 #include "frn/report/html.h"
 #include "frn/report/study_figures.h"
@@ -14,14 +16,19 @@ std::string summary(const study::Results& results) {
   return fmt::format("{}, scale {}: {}.", results.study.place, results.record.scale, state_of_cells(results));
 }
 
-html::Cell ours_cell(const study::CellSummary& summary) {
-  html::Cell cell(value_text(summary));
+// The name on the page of the figure with a row's curves.
+std::string curves_name(const study::Line& row) { return "curves-of-" + row.name; }
+
+using RowsWithCurves = std::set<std::string>;
+
+html::Cell ours_cell(const study::CellSummary& summary, const std::string& figure) {
+  auto cell = html::Cell(value_text(summary)).to_figure(figure);
   if (summary.failed > 0) return std::move(cell).in("bad");
   if (summary.diverged > 0 || summary.open > 0) return std::move(cell).in("open");
   return std::move(cell).in("strong");
 }
 
-html::Table table_of(const study::Results& results, const Metric& metric) {
+html::Table table_of(const study::Results& results, const Metric& metric, const RowsWithCurves& curves) {
   const auto& study = results.study;
   html::Table table{{{title_with_unit(metric)}, {""}}, {}};
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
@@ -35,7 +42,8 @@ html::Table table_of(const study::Results& results, const Metric& metric) {
     for (size_t c = 0; c < study.columns.size(); ++c) {
       const auto* published = study.published_at(metric.key, r, c);
       const auto summary = summarise(results, metric.key, r, c);
-      ours.push_back(ours_cell(summary));
+      const auto& row = study.rows[r];
+      ours.push_back(ours_cell(summary, curves.contains(row.name) ? curves_name(row) : ""));
       paper.push_back(html::Cell(published_text(metric, published)).in("soft"));
       difference.push_back(html::Cell(difference_text(summary, published)).in("soft"));
     }
@@ -72,10 +80,11 @@ html::Table relative_table(const study::Results& results, const Metric& metric) 
   return table;
 }
 
-std::string results_section(const study::Results& results) {
+std::string results_section(const study::Results& results, const RowsWithCurves& curves) {
   const auto& study = results.study;
   std::string out;
-  for (const auto& metric : results.metrics) out += html::table(table_of(results, metric));
+  for (const auto& metric : results.metrics) out += html::table(table_of(results, metric, curves));
+  if (!curves.empty()) out += html::paragraph("A click on a value shows the curves of its row.");
   if (const auto note = note_on_same_cells(results); !note.empty()) out += html::paragraph(note);
   if (!is_papers_scale(results) && !study.published.empty()) {
     out += html::paragraph(
@@ -108,7 +117,7 @@ std::string claims_section(const study::Results& results) {
     entries.push_back({verdict_text(claim.verdict), tone, claim.claim->text,
                        claim.reason + "." + (place.empty() ? "" : " Paper: " + place + ".")});
   }
-  return html::section("Claims of the paper: " + verdict_count(claims), html::judgements(entries));
+  return html::section(title_of_claims(results) + ": " + verdict_count(claims), html::judgements(entries));
 }
 
 std::string notes_section(const study::Results& results) {
@@ -164,11 +173,13 @@ std::string about_section(const study::Results& results) {
 }
 
 // The conclusions first, then the numbers, then how they were made.
-std::string body(const study::Results& results, const std::vector<std::string>& figures) {
+std::string body(const study::Results& results, const std::vector<std::string>& figures,
+                 const std::vector<std::string>& curves, const RowsWithCurves& with_curves) {
   std::string out;
   if (!figures.empty()) out += html::figures(figures);
-  return out + claims_section(results) + results_section(results) + relative_section(results) + notes_section(results) +
-         about_section(results) + settings_section(results) +
+  out += claims_section(results) + results_section(results, with_curves) + relative_section(results);
+  if (!curves.empty()) out += html::section("Curves of every row", html::figures(curves));
+  return out + notes_section(results) + about_section(results) + settings_section(results) +
          html::section("Where it was made", html::properties(results.record.provenance));
 }
 
@@ -189,9 +200,18 @@ std::vector<std::filesystem::path> study_report(const study::Folder& folder) {
     figures.push_back(html::figure(contents_of(written.back()), file, caption));
     files.emplace_back(file + ".svg", caption);
   }
+  std::vector<std::string> curves;
+  RowsWithCurves with_curves;
+  for (const auto& [row, chart] : curves_of_rows(folder, results)) {
+    std::filesystem::create_directories(folder.path / "curves");
+    written.push_back(folder.path / "curves" / (row.name + ".svg"));
+    draw_svg(chart, written.back());
+    curves.push_back(html::figure(contents_of(written.back()), curves_name(row), row.title));
+    with_curves.insert(row.name);
+  }
   write("table.md", markdown_of(results, files));
   write("table.csv", csv_of(results));
-  write("report.html", html::page(results.study.title, summary(results), body(results, figures),
+  write("report.html", html::page(results.study.title, summary(results), body(results, figures, curves, with_curves),
                                   "Made by frn report from study.toml, study.json and the cells' run directories."));
   return written;
 }

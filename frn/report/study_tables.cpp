@@ -72,7 +72,7 @@ Grid grid_of(const study::Results& results, const Metric& metric) {
 std::string claims_of(const study::Results& results) {
   const auto claims = judge(results);
   if (claims.empty()) return "";
-  auto out = fmt::format("\n## Claims of the paper: {}\n\n", verdict_count(claims));
+  auto out = fmt::format("\n## {}: {}\n\n", title_of_claims(results), verdict_count(claims));
   for (const auto& claim : claims) {
     out += fmt::format("- **{}**: {} {}.\n", verdict_text(claim.verdict), claim.claim->text, claim.reason);
   }
@@ -111,6 +111,10 @@ std::string csv_line(const study::Results& results, const study::CellResult& res
 }
 
 }  // namespace
+
+std::string title_of_claims(const study::Results& results) {
+  return results.study.published.empty() ? "Claims" : "Claims of the paper";
+}
 
 std::string title_with_unit(const Metric& metric) {
   const auto of = unit(metric);

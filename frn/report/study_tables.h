@@ -20,6 +20,8 @@ std::string note_on_same_cells(const study::Results& results);
 
 // "P@1, %", "loss"
 std::string title_with_unit(const Metric& metric);
+// Over the verdicts: whose claims they are.
+std::string title_of_claims(const study::Results& results);
 
 // Letters as a terminal shows them.
 size_t width_of(std::string_view text);

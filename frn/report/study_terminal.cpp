@@ -62,7 +62,7 @@ std::string table_of(const study::Results& results) {
 std::string claims_of(const study::Results& results) {
   const auto claims = judge(results);
   if (claims.empty()) return "";
-  auto out = fmt::format("\nClaims of the paper: {}\n", verdict_count(claims));
+  auto out = fmt::format("\n{}: {}\n", title_of_claims(results), verdict_count(claims));
   for (const auto& claim : claims) {
     const auto& text = claim.claim->text;
     out += fmt::format("  {:<14} {} ({})\n", verdict_text(claim.verdict),

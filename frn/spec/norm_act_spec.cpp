@@ -266,9 +266,13 @@ EpsForm NormActSpec::eps_form() const {
 }
 
 double NormActSpec::eps() const {
-  if (eps_form() != EpsForm::kFixed) return kEpsFloor + kLearnedEpsStart;
+  if (eps_form() != EpsForm::kFixed) return kEpsFloor + eps_start();
   return number("eps").value_or(norm_->default_eps);
 }
+
+double NormActSpec::eps_start() const { return number("eps_start").value_or(kLearnedEpsStart); }
+
+bool NormActSpec::proxy() const { return word("proxy") == "true" && activation_->kind != Activation::kNone; }
 
 bool NormActSpec::eps_per_channel() const { return word("eps_shape") == "channel"; }
 

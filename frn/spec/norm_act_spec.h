@@ -64,9 +64,12 @@ class NormActSpec {
   std::string_view word(std::string_view key) const;
 
   EpsForm eps_form() const;
-  // The fixed value; kLearnedEpsStart + kEpsFloor, where training starts, when eps is learned.
+  // The fixed value; eps_start() + kEpsFloor, where training starts, when eps is learned.
   double eps() const;
+  double eps_start() const;
   bool eps_per_channel() const;
+  // Whether the layer also normalises its activations. Without an activation there is nothing to normalise.
+  bool proxy() const;
 
   // Groups of a layer of so many channels, for per-sample methods. Throws frn::Error when they do not divide.
   int64_t groups(int64_t channels) const;

@@ -33,6 +33,21 @@ constexpr OptionRow kEpsShape{
     .description = "one learned eps for the layer (scalar, the default) or one per channel",
     .words = kShapeWords,
 };
+constexpr OptionRow kEpsStart{
+    .key = "eps_start",
+    .description = "what a learned eps starts at (default: 1e-4, the paper's)",
+    .kind = NumberKind::kReal,
+    .min = kSmallestEps,
+    .max = kLargestEps,
+    .default_value = kLearnedEpsStart,
+};
+constexpr OptionRow kProxy{
+    .key = "proxy",
+    .description =
+        "true: also normalise what the activation gives, by what it would give for normal numbers "
+        "(proxy normalisation); false, the default",
+    .words = kTruthWords,
+};
 constexpr OptionRow kGroups{
     .key = "groups",
     .description = "number of groups, instead of group_size",
@@ -92,9 +107,9 @@ constexpr OptionRow step(std::string_view key, std::string_view description, dou
   };
 }
 
-constexpr std::array kChannelOptions{kEps, kEpsShape};
-constexpr std::array kSizedOptions{kEps, kGroups, kGroupSize};
-constexpr std::array kLayerOptions{kEps};
+constexpr std::array kChannelOptions{kEps, kEpsShape, kEpsStart, kProxy};
+constexpr std::array kSizedOptions{kEps, kEpsStart, kGroups, kGroupSize, kProxy};
+constexpr std::array kLayerOptions{kEps, kEpsStart, kProxy};
 constexpr std::array kBatchOptions{kBatchEps, momentum(0.1), kSync};
 // The defaults are those of Ioffe's ImageNet runs ("Batch Renormalization", 2017).
 constexpr std::array kRenormOptions{
@@ -111,6 +126,9 @@ void check_per_sample(const NormActSpec& spec) {
   const auto fail = [&](const char* sentence) { throw Error("norm_act_spec", sentence + (" in " + spec.to_string())); };
   if (spec.has("eps_shape") && spec.eps_form() == EpsForm::kFixed) {
     fail("eps_shape must come with a learned eps, as in (eps=learned,eps_shape=channel), but eps is fixed");
+  }
+  if (spec.has("eps_start") && spec.eps_form() == EpsForm::kFixed) {
+    fail("eps_start must come with a learned eps, as in (eps=learned,eps_start=1), but eps is fixed");
   }
   if (spec.has("groups") && spec.has("group_size")) {
     fail("groups and group_size exclude each other: keep one, but both stand");

@@ -96,8 +96,9 @@ bool is_in(std::span<const std::string_view> keys, std::string_view key) {
 }  // namespace
 
 bool is_general(std::string_view key) {
-  static constexpr std::array<std::string_view, 8> kOfConfig{"model",      "norm",         "data",   "weights",
-                                                             "image_size", "augmentation", "colour", "evaluation_crop"};
+  static constexpr std::array<std::string_view, 9> kOfConfig{
+      "model",      "norm",         "data",   "weights",        "weights_standardised",
+      "image_size", "augmentation", "colour", "evaluation_crop"};
   return !is_in(kOfConfig, key) && !is_in(kOfDetectors, key) && !is_in(kOfClassifiers, key);
 }
 

@@ -30,6 +30,7 @@ struct TrainConfig : TrainSettings {
   std::optional<data::Augmentation> augmentation;  // none: what is usual for the set
   std::optional<bool> colour;                      // none: with Inception's augmentation
   double evaluation_crop = 0;                      // 0: the whole image, squashed to a square
+  std::string weights_standardised = "off";        // as WeightSpec::parse reads it
   std::optional<double> dropout;                   // none: the model's own
   double label_smoothing = 0;
 

@@ -67,6 +67,12 @@ std::vector<Setting> model_settings(TrainConfig& c) {
       {.key = "norm",
        .help = "normalisation and activation of its layers, such as frn+tlu or bn+relu; `frn info norms` lists them",
        .value = &c.norm},
+      {.key = "weights_standardised",
+       .help = "standardise the weights of convolutions where they are used: off, plain (mean 0, deviation 1), scaled "
+               "(divided by the root of the fan-in) or gain (scaled, times a learned gain per filter); plain(eps=1e-8) "
+               "for another eps than 1e-6",
+       .value = &c.weights_standardised,
+       .value_name = "FORM"},
       {.key = "weights",
        .help = "safetensors file with the weights to start from; it must fit the network",
        .value = &c.weights,

@@ -21,14 +21,15 @@ Names names_of(const torch::nn::Module& model) {
   return names;
 }
 
-// z is max(y, tau): clipped units are exactly tau. With a slope (PReLU, Affine-TLU) z does not tell.
+// z is max(y, threshold): clipped units are exactly the threshold. With a slope (PReLU, Affine-TLU) z does not tell.
 std::optional<double> clipped_share(const NormActImpl& layer, const at::Tensor& z) {
   const auto& activation = layer.spec().activation();
   if (activation.name == "none" || activation.uses_kappa) return std::nullopt;
-  if (!activation.uses_tau) return (z <= 0).to(at::kFloat).mean().item<double>();
+  const auto threshold = layer.threshold();
+  if (!threshold.defined()) return (z <= 0).to(at::kFloat).mean().item<double>();
   std::vector<int64_t> shape(static_cast<size_t>(z.dim()), 1);
   shape[1] = -1;
-  return (z <= layer.tau.to(z.scalar_type()).view(shape)).to(at::kFloat).mean().item<double>();
+  return (z <= threshold.to(z.scalar_type()).view(shape)).to(at::kFloat).mean().item<double>();
 }
 
 // What the pieces of a batch add up to.

@@ -106,9 +106,16 @@ TrainConfig applied_to_defaults(const std::function<void(TrainConfig&)>& apply) 
   return config;
 }
 
-TrainConfig with_eps_of_weights(TrainConfig config) {
+TrainConfig with_settings_of_weights(TrainConfig config) {
   if (config.weights.empty()) return config;
   const auto metadata = read_metadata(config.weights);
+  const auto standardised = metadata.find("frn.weights_standardised");
+  if (standardised != metadata.end()) {
+    const auto spec = WeightSpec::parse(config.weights_standardised);
+    const auto theirs = WeightSpec::parse(standardised->second);
+    const bool named = spec.form != WeightForm::kOff && (spec.form != theirs.form || spec.eps != WeightSpec::kEps);
+    if (!named) config.weights_standardised = theirs.to_string();
+  }
   const auto found = metadata.find("frn.norm");
   if (found == metadata.end()) return config;
   const auto spec = NormActSpec::parse(config.norm);
@@ -150,6 +157,7 @@ std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, co
                                               .classes = classes,
                                               .input_channels = facts.channels,
                                               .dropout = config.dropout,
+                                              .weights_standardised = WeightSpec::parse(config.weights_standardised),
                                               .detector = {.style = config.style,
                                                            .image_size = config.image_size.value_or(facts.image_size),
                                                            .he_initialisation = config.he_initialisation}});

@@ -40,8 +40,9 @@ struct RunFolder {
 TrainConfig applied_to_defaults(const std::function<void(TrainConfig&)>& apply);
 
 // The settings with the eps that the weights to start from were trained with, where their file names it, their norm is
-// the same and the settings name none: eps is no weight, and another one gives other outputs.
-TrainConfig with_eps_of_weights(TrainConfig config);
+// the same and the settings name none; and so with how they were standardised. Neither is a weight, and others give
+// other outputs.
+TrainConfig with_settings_of_weights(TrainConfig config);
 
 // How the images of a set reach the network.
 data::Pipeline training_pipeline(const TrainConfig& config, const data::SetFacts& facts);

@@ -8,8 +8,17 @@ from frn._library import load as _load
 
 _load()  # registers the operators; the modules below use them
 
-from frn.modules import FRN, NormAct  # noqa: E402
-from frn.ops import act, force_implementation, frn_tlu, implementations, last_implementation, norm_act  # noqa: E402
+from frn.modules import FRN, NormAct, WSConv2d  # noqa: E402
+from frn.ops import (  # noqa: E402
+    act,
+    force_implementation,
+    frn_tlu,
+    implementations,
+    last_implementation,
+    norm_act,
+    proxy,
+    standardise,
+)
 from frn.spec import ACTIVATIONS, NORMS, NormActSpec  # noqa: E402
 
 __all__ = [
@@ -18,10 +27,13 @@ __all__ = [
     "NORMS",
     "NormAct",
     "NormActSpec",
+    "WSConv2d",
     "act",
     "force_implementation",
     "frn_tlu",
     "implementations",
     "last_implementation",
     "norm_act",
+    "proxy",
+    "standardise",
 ]

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from frn import ops, sync
-from frn.spec import EPS_FLOOR, LEARNED_EPS_START, NormActSpec
+from frn.spec import EPS_FLOOR, NormActSpec
 
 
 class NormAct(nn.Module):
@@ -49,7 +49,7 @@ class NormAct(nn.Module):
 
     def reset_parameters(self) -> None:
         # Both forms of a learned eps start from the same eps.
-        eps_start = math.log(LEARNED_EPS_START) if self.spec.eps_exponential else LEARNED_EPS_START
+        eps_start = math.log(self.spec.eps_start) if self.spec.eps_exponential else self.spec.eps_start
         starts = {"weight": 1.0, "bias": 0.0, "eps": eps_start, "tau": 0.0, "kappa": 0.25}
         for name, parameter in self.named_parameters(recurse=False):
             nn.init.constant_(parameter, starts[name])
@@ -71,8 +71,13 @@ class NormAct(nn.Module):
         if norm.batch_method or norm.group_rule == "none":
             y = self._batch_norm(x) if norm.batch_method else x
             return y if activation == "none" else ops.act(y, self.tau, self.kappa, activation=activation)
+        weight, bias, tau = self.weight, self.bias, self.tau
+        if self.spec.proxy:
+            # The same layer with other parameters, of which the threshold is one.
+            weight, bias, tau = ops.proxy(weight, bias, tau, self.kappa)
+            activation = "tlu" if self.kappa is None else "affine_tlu"
         shape = {"groups": self.groups, "centered": norm.centered, "activation": activation}
-        return ops.norm_act(x, self.weight, self.bias, self.current_eps(), self.tau, self.kappa, **shape)
+        return ops.norm_act(x, weight, bias, self.current_eps(), tau, self.kappa, **shape)
 
     def _batch_norm(self, x: Tensor) -> Tensor:
         momentum, eps = self.spec.number("momentum"), self.spec.eps
@@ -121,6 +126,8 @@ class FRN(NormAct):
         eps: a number, "learned" (1e-6 + |eps_l|) or "learned_exp" (1e-6 + exp(eps_l)). Learn it where a map may have
             one value, and after fully connected layers.
         eps_shape: "scalar" or "channel", for a learned eps.
+        eps_start: what a learned eps starts at; 1e-4 in the paper. With standardised weights, 1 trains better.
+        proxy: also normalise what the activation gives, by what it would give for normal numbers (proxy normalisation).
         activation: none, relu, tlu, prelu or affine_tlu.
     """
 
@@ -131,8 +138,48 @@ class FRN(NormAct):
         eps_shape: str = "scalar",
         activation: str = "tlu",
         *,
+        eps_start: float | None = None,
+        proxy: bool = False,
         device=None,
         dtype=None,
     ) -> None:
-        shape = "" if eps_shape == "scalar" else f",eps_shape={eps_shape}"
-        super().__init__(channels, f"frn(eps={eps}{shape})+{activation}", device=device, dtype=dtype)
+        options = f"eps={eps}"
+        if eps_shape != "scalar":
+            options += f",eps_shape={eps_shape}"
+        if eps_start is not None:
+            options += f",eps_start={eps_start}"
+        if proxy:
+            options += ",proxy=true"
+        super().__init__(channels, f"frn({options})+{activation}", device=device, dtype=dtype)
+
+
+class WSConv2d(nn.Conv2d):
+    """A convolution that standardises its weights where it uses them (weight standardisation).
+
+    Each filter w of fan-in n becomes (w - mean(w))/sqrt(var(w) + eps), times a factor that `form` names:
+
+        "plain": 1 (timm's StdConv2d)
+        "scaled": 1/sqrt(n)
+        "gain": gain/sqrt(n), where the parameter `gain` [out, 1, 1, 1] starts at 1 (timm's ScaledStdConv2d)
+
+    Everything else is as in torch.nn.Conv2d, the state dict too but for the gain.
+    """
+
+    def __init__(self, *args, form: str = "scaled", eps: float = 1e-6, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        if form not in ("plain", "scaled", "gain"):
+            raise ValueError(f"[WSConv2d] form must be plain, scaled or gain but is {form!r}")
+        self.form, self.eps = form, eps
+        like = {"device": self.weight.device, "dtype": self.weight.dtype}
+        gain = nn.Parameter(torch.ones((self.out_channels, 1, 1, 1), **like)) if form == "gain" else None
+        self.register_parameter("gain", gain)
+
+    def standardised_weight(self) -> Tensor:
+        """The filters that the convolution uses; differentiable twice."""
+        return ops.standardise(self.weight, self.gain, scaled=self.form != "plain", eps=self.eps)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self._conv_forward(x, self.standardised_weight(), self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, form={self.form!r}"

@@ -52,6 +52,41 @@ def act(y: Tensor, tau: Tensor | None = None, kappa: Tensor | None = None, *, ac
     return torch.ops.frn.act(y, tau, kappa, activation)
 
 
+def proxy(
+    weight: Tensor, bias: Tensor, tau: Tensor | None = None, kappa: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Proxy normalisation (Labatie et al. 2021): weight, bias and tau of a layer that also normalises its activations.
+
+    With them norm_act brings max(y, kappa*y + tau) to the mean 0 and the deviation 1 (of variance + 0.03) that it would
+    have for normal numbers in place of the normalised x. All are [C]; kappa stays as it is. Use them with the activation
+    tlu, or affine_tlu where there is a kappa. Differentiable twice.
+    """
+    return torch.ops.frn.proxy(weight, bias, tau, kappa)
+
+
+def standardise(weight: Tensor, gain: Tensor | None = None, *, scaled: bool = True, eps: float = 1e-6) -> Tensor:
+    """Weight standardisation (Qiao et al. 2019): filters [out, *] with mean 0 and deviation 1, or 1/sqrt(fan-in).
+
+    Args:
+        gain: [out, 1, ...] or [out], multiplies each filter.
+        scaled: whether filters are divided by the root of their fan-in.
+        eps: added to a filter's variance.
+    """
+    filters = weight.size(0)
+    channels_last = weight.dim() > 2 and not weight.is_contiguous() and weight.movedim(1, -1).is_contiguous()
+    rows = weight.movedim(1, -1) if channels_last else weight
+    scale = None
+    if scaled or gain is not None:
+        by = (filters / weight.numel()) ** 0.5 if scaled else 1.0
+        wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
+        ones = weight.new_ones(filters, dtype=wide) if gain is None else gain.reshape(filters).to(wide)
+        scale = ones * by
+    # A filter is a map and the filters are the channels of one sample, so that this is instance norm.
+    out = norm_act(rows.reshape(1, filters, -1), scale, None, eps, groups=filters, centered=True)
+    out = out.reshape(rows.shape)
+    return out.movedim(-1, 1) if channels_last else out
+
+
 def implementations() -> list[str]:
     """The CPU implementations that this machine can run, best first."""
     return torch.ops.frn.implementations()

@@ -103,9 +103,20 @@ class NormActSpec:
     def eps(self) -> float:
         """The fixed value, or where training starts when eps is learned."""
         if self.eps_learned:
-            return EPS_FLOOR + LEARNED_EPS_START
+            return EPS_FLOOR + self.eps_start
         written = self.number("eps")
         return self.norm.default_eps if written is None else written
+
+    @property
+    def eps_start(self) -> float:
+        """What the learned part of eps starts at, in both forms."""
+        written = self.number("eps_start")
+        return LEARNED_EPS_START if written is None else written
+
+    @property
+    def proxy(self) -> bool:
+        """Whether the layer also normalises its activations. Without an activation there is nothing to normalise."""
+        return self.word("proxy") == "true" and self.activation.name != "none"
 
     @property
     def eps_per_channel(self) -> bool:

@@ -234,8 +234,11 @@ def check_built_in(work):
             # Eight images of 1024 px do not fit into the memory of a desk: detectors take two.
             paper = work / f"{name}-paper"
             fewer = ["batch_per_device=2"] if name == "table6" else []
-            run(name, "--scale", "paper", "--data", "random", "--max-steps", 1, "--set", "devices=1", *fewer, "--out", paper)
-            started = table(paper)
+            # Our own have more cells of the same networks: one of each kind.
+            some = {"choosing": "bn-32,gn-both-32,frn-eps-32", "practice": "frn-vgg,bn-step-resnet"}.get(name)
+            only = ["--only", some] if some else []
+            run(name, "--scale", "paper", "--data", "random", "--max-steps", 1, "--set", "devices=1", *fewer, *only, "--out", paper)
+            started = {cell: row for cell, row in table(paper).items() if not some or cell in some.split(",")}
             assert all(row["state"] in ("stopped at step 1", "diverged") for row in started.values()), started
 
 

@@ -26,6 +26,7 @@ namespace {
 struct Options {
   std::string model;
   std::string norm;
+  std::string weights_standardised = "off";
   std::string weights, batch, out;
   std::string dtype = "float32";
   std::string layout = "contiguous";
@@ -40,6 +41,7 @@ struct Options {
 void declare(CLI::App& program, Options& options) {
   program.add_option("--model", options.model)->required();
   program.add_option("--norm", options.norm)->required();
+  program.add_option("--weights-standardised", options.weights_standardised);
   program.add_option("--classes", options.classes);
   program.add_option("--input-channels", options.input_channels);
   program.add_option("--weights", options.weights)->required()->check(CLI::ExistingFile);
@@ -64,7 +66,8 @@ std::shared_ptr<frn::Model> load_model(const Options& options) {
                                         .classes = options.classes,
                                         .input_channels = options.input_channels,
                                         .dropout = options.dropout,
-                                        .auxiliary = !options.no_auxiliary};
+                                        .auxiliary = !options.no_auxiliary,
+                                        .weights_standardised = frn::WeightSpec::parse(options.weights_standardised)};
   auto model = frn::make_uninitialised_model(options.model, model_options);
   model->to(dtype_of(options));  // first, so that float64 weights are not rounded on their way
   frn::load_state(*model, frn::read_weights(options.weights));

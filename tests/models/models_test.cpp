@@ -178,6 +178,33 @@ TEST_P(EveryModel, TakesOtherChannelsAndSizes) {
   EXPECT_EQ(model->forward(torch::randn({1, 1, size, size + 5})).logits.size(-1), kClasses);
 }
 
+// Standardised filters do not know the scale and the mean of their weights. Over all channels, for the reason above.
+TEST_P(EveryModel, StandardisesAllItsFilters) {
+  if (!runs_everything(GetParam())) GTEST_SKIP() << "set FRN_ALL_CASES to run the largest networks too";
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(3);
+  auto options = options_of("lfrn+tlu");
+  options.auxiliary = false;
+  options.weights_standardised = WeightSpec::parse("gain(eps=1e-12)");
+  const auto model = make_model(GetParam(), options);
+  model->to(torch::kDouble);
+  model->eval();
+  const auto x = images(*model, std::max<int64_t>(32, model->smallest_input())).to(torch::kDouble);
+  const auto before = model->forward(x).logits;
+  int64_t filters = 0;
+  for (auto& parameter : model->named_parameters()) {
+    if (!parameter.key().ends_with(".gain")) continue;
+    filters += parameter->size(0);
+    const auto layer = parameter.key().substr(0, parameter.key().size() - std::string("gain").size());
+    model->named_parameters()[layer + "weight"].mul_(3).add_(0.5);
+  }
+  EXPECT_GT(filters, 0);
+  EXPECT_LT(((model->forward(x).logits - before).norm() / before.norm()).item<double>(), 1e-6);
+  const auto copy = std::dynamic_pointer_cast<Model>(model->clone());
+  EXPECT_TRUE(copy->forward(x).logits.equal(model->forward(x).logits));
+  for (const auto& [name, tensor] : parameter_groups(*model).decayed) EXPECT_FALSE(name.ends_with("gain")) << name;
+}
+
 std::vector<std::string> every_model() {
   std::vector<std::string> names;
   for (const auto& row : model_table()) names.emplace_back(row.name);

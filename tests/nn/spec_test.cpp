@@ -63,7 +63,7 @@ TEST(NormActSpec, EveryOptionOfEveryNormRoundTrips) {
     for (const auto& option : norm.options) {
       for (const auto& value : values_of(option)) {
         std::string options = std::string(option.key) + "=" + value;
-        if (option.key == "eps_shape") options += ",eps=learned";
+        if (option.key == "eps_shape" || option.key == "eps_start") options += ",eps=learned";
         if (norm.name == "brn" && option.key != "warmup") options += ",warmup=0";
         if (norm.name == "brn" && option.key == "warmup") options += ",r_end=1e12,d_end=1e12";
         const auto spec = NormActSpec::parse(std::string(norm.name) + "(" + options + ")+tlu");

@@ -69,6 +69,7 @@ INCEPTION = in_torchvision(
 )
 TIMM_BN = in_timm("resnetv2_50", "resnetv2-50")
 TIMM_GN = in_timm("resnetv2_50", "resnetv2-50", "gn(groups=32,eps=1e-5)+relu", partial(GroupNormAct, num_groups=32))
+TIMM_BIT = in_timm("resnetv2_50x1_bit", "resnetv2-50-bit", "gn(groups=32)+relu", partial(GroupNormAct, num_groups=32))
 TIMM_FRN = in_timm("resnetv2_50", "resnetv2-50", "frn(eps=1e-5)+tlu", FilterResponseNormTlu2d)
 
 
@@ -186,9 +187,11 @@ def train_in_cpp(
         save_file(batches, batch)
         with safe_open(ours, "pt") as file:  # names the norm of torchvision's Inception, whose eps is unlike the others'
             norm = file.metadata().get("frn.norm", peer.norm)
+            standardised = file.metadata().get("frn.weights_standardised", "off")
         settings = {
             "model": peer.model,
             "norm": norm,
+            "weights-standardised": standardised,
             "classes": CLASSES,
             "input-channels": 3,
             "weights": ours,

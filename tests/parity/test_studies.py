@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("FRN_SHARED", ROOT.parent / "shared"))
 PAPERS = sorted(SHARED.glob("paper/*.txt"))
 STUDIES = {p.stem: tomllib.loads(p.read_text()) for p in sorted((ROOT / "studies").glob("*.toml"))}
-OURS = {"table2-rates"}  # no table or figure of the paper
+OURS = {"table2-rates", "choosing", "practice"}  # no table or figure of the paper
 TRAINED = {name: study for name, study in STUDIES.items() if "epsilons" not in study and name not in OURS}
 CLASSIFIERS = [name for name in TRAINED if name != "table6"]  # table 6 is about detection
 for study in TRAINED.values():

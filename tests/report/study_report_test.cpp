@@ -190,7 +190,7 @@ TEST_F(StudyReport, ThePageOpensWithTheFigureThenTheVerdictsThenTheTables) {
   finish_row(made, "bn", {0.700, 0.702, 0.701});
   finish_row(made, "frn", {0.720, 0.722, 0.721});
   const auto text = page(made);
-  const auto figure = text.find("<figure>");
+  const auto figure = text.find("<figure id=\"figure-1\">");
   const auto verdicts = text.find("Claims of the paper: 2 hold, 1 does not");
   const auto results = text.find("<h2>Results</h2>");
   ASSERT_NE(verdicts, std::string::npos);
@@ -227,8 +227,13 @@ TEST_F(StudyReport, FiguresAreDrawnFromWhatIsThere) {
   run.fill(200);
   std::vector<std::string> names;
   for (const auto& path : study_report(made.folder)) names.push_back(path.filename().string());
-  EXPECT_EQ(names, (std::vector<std::string>{"figure-1.svg", "figure-1-paper.svg", "curves-training.svg",
-                                             "curves-validation.svg", "table.md", "table.csv", "report.html"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"figure-1.svg", "figure-1-paper.svg", "curves-training.svg",
+                                      "curves-validation.svg", "frn.svg", "table.md", "table.csv", "report.html"}));
+  const auto text = contents(made.folder.path / "report.html");
+  EXPECT_TRUE(holds(text, "<a href=\"#curves-of-frn\">80.00</a>")) << "a value leads to the curves of its row";
+  EXPECT_TRUE(holds(text, "<figure id=\"curves-of-frn\">"));
+  EXPECT_FALSE(holds(text, "#curves-of-bn")) << "where there are none, nothing leads there";
 }
 
 TEST_F(StudyReport, AnEmptyStudyAndNoStudyAreTold) {

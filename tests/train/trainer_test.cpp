@@ -104,6 +104,25 @@ TEST_F(TrainerTest, ARunThatWasInterruptedEndsWithTheSameBytes) {
   }
 }
 
+// Standardised weights, normalised activations, a learned eps: numbers that are made anew at every step.
+TEST_F(TrainerTest, WithStandardisedWeightsARunCanBeCutAndDoesNotSeeDevices) {
+  auto config = tiny();
+  config.norm = "frn(eps=learned,eps_start=1,proxy=true)+tlu";
+  config.weights_standardised = "gain";
+  config.ema_decay = 0.9;
+  config.layers_every = 6;
+  run("whole", config);
+  EXPECT_EQ(run("cut", config, 7).status, Status::kInterrupted);
+  EXPECT_EQ(run("cut", config).status, Status::kFinished);
+  EXPECT_TRUE(weights("cut", 12) == weights("whole", 12));
+  EXPECT_TRUE(trainer_file("cut", 12) == trainer_file("whole", 12));
+  EXPECT_EQ(lines("cut"), lines("whole"));
+  config.batch_per_device *= config.devices;
+  config.devices = 1;
+  run("one device", config);
+  EXPECT_TRUE(weights("one device", 12) == weights("whole", 12));
+}
+
 TEST_F(TrainerTest, DropoutIsTheSameAfterAResume) {
   auto config = tiny();
   config.model = "vgg-a-small";
@@ -297,7 +316,7 @@ TEST_F(TrainerTest, EpsComesWithConvertedWeightsAndShowsInTheSettings) {
     TrainConfig config;
     config.norm = asked;
     config.weights = weights;
-    return with_eps_of_weights(config).norm;
+    return with_settings_of_weights(config).norm;
   };
   EXPECT_EQ(norm("bn+relu", file), "bn(eps=0.001)+relu");
   EXPECT_EQ(norm("bn(momentum=0.2)+tlu", file), "bn(eps=0.001,momentum=0.2)+tlu");
@@ -306,6 +325,17 @@ TEST_F(TrainerTest, EpsComesWithConvertedWeightsAndShowsInTheSettings) {
   EXPECT_EQ(norm("bn+relu", ""), "bn+relu");
   write_weights(file, {});
   EXPECT_EQ(norm("bn+relu", file), "bn+relu");
+  write_weights(file, {}, {{"frn.weights_standardised", "plain(eps=1e-08)"}});
+  const auto standardised = [&](const std::string& asked) {
+    TrainConfig config;
+    config.weights_standardised = asked;
+    config.weights = file;
+    return with_settings_of_weights(config).weights_standardised;
+  };
+  EXPECT_EQ(standardised("off"), "plain(eps=1e-08)");
+  EXPECT_EQ(standardised("plain"), "plain(eps=1e-08)");
+  EXPECT_EQ(standardised("plain(eps=0.1)"), "plain(eps=0.1)") << "what a person says counts";
+  EXPECT_EQ(standardised("gain"), "gain");
 }
 
 TEST_F(TrainerTest, TheNetworkFitsTheSetNotItsKind) {

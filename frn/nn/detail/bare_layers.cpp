@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 
+#include <mutex>
+
 #include "frn/nn/layer_watch.h"
 #include "frn/nn/layers.h"
 
@@ -13,14 +15,48 @@ ConvShape same_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
   return {.in = in, .out = out, .kernel = {kernel, kernel}, .stride = stride, .padding = {kernel / 2, kernel / 2}};
 }
 
+struct Conv2dImpl::Kept {
+  std::mutex mutex;
+  at::Tensor filters;
+  std::array<std::pair<const void*, uint32_t>, 2>
+      made_of{};  // where weight and gain lay, and how often they had changed
+};
+
 Conv2dImpl::Conv2dImpl(const ConvShape& shape) : Module("frn::Conv2d"), shape_(shape) {
   weight = register_parameter("weight", torch::empty({shape.out, shape.in, shape.kernel[0], shape.kernel[1]}));
   if (shape.bias) bias = register_parameter("bias", torch::empty({shape.out}));
 }
 
-at::Tensor Conv2dImpl::forward(const at::Tensor& x) const {
+void Conv2dImpl::standardise(const WeightSpec& spec) {
+  if (shape_.gives_logits) return;
+  standard_ = spec;
+  kept_ = std::make_shared<Kept>();
+  if (spec.form == WeightForm::kGain) gain = register_parameter("gain", torch::ones({shape_.out, 1, 1, 1}));
+}
+
+at::Tensor Conv2dImpl::filters() const {
+  if (standard_.form == WeightForm::kOff) return weight;
+  const std::lock_guard lock(kept_->mutex);
+  if (at::GradMode::is_enabled() || weight.is_inference()) {
+    // An optimiser may now write to the weights without telling.
+    kept_->filters.reset();
+    return standardised(weight, gain, standard_);
+  }
+  const auto state = [](const at::Tensor& t) {
+    return t.defined() ? std::pair<const void*, uint32_t>(t.const_data_ptr(), t._version())
+                       : std::pair<const void*, uint32_t>();
+  };
+  const std::array made_of{state(weight), state(gain)};
+  if (!kept_->filters.defined() || kept_->made_of != made_of) {
+    kept_->filters = standardised(weight, gain, standard_);
+    kept_->made_of = made_of;
+  }
+  return kept_->filters;
+}
+
+at::Tensor Conv2dImpl::forward(const at::Tensor& x, const at::Tensor& filters) const {
   if (!x.is_meta()) {
-    return LayerWatch::seen(*this, at::conv2d(x, weight, bias, {shape_.stride, shape_.stride}, shape_.padding));
+    return LayerWatch::seen(*this, at::conv2d(x, filters, bias, {shape_.stride, shape_.stride}, shape_.padding));
   }
   // LibTorch has no convolution on the meta device outside Python.
   const auto size = [&](int i) {
