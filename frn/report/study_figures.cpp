@@ -43,9 +43,13 @@ class OverColumns {
     const auto& study = results_.study;
     const auto metric = results_.metric(figure_.metric);
     auto chart = empty_chart(figure_.x_label, title_with_unit(metric));
+    std::vector<size_t> shown;
     for (size_t r = 0; r < study.rows.size(); ++r) {
-      if (!is_shown(figure_, study.rows[r].name)) continue;
-      const double from_middle = static_cast<double>(r) - static_cast<double>(study.rows.size() - 1) / 2;
+      if (is_shown(figure_, study.rows[r].name)) shown.push_back(r);
+    }
+    for (size_t i = 0; i < shown.size(); ++i) {
+      const size_t r = shown[i];
+      const double from_middle = static_cast<double>(i) - static_cast<double>(shown.size() - 1) / 2;
       Curve curve{study.rows[r].words, {}, {}, true};
       for (size_t c = 0; c < xs_.size(); ++c) {
         const auto [mean, spread] = value_at(r, c);
