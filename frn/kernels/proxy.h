@@ -21,7 +21,7 @@
 
 namespace frn::kernels {
 
-inline constexpr double kProxyEps = 0.03;    // as in the paper
+inline constexpr double kProxyEps = 0.03;    // as in published implementations
 inline constexpr double kProxyFarAway = 40;  // phi is 0 there, and Phi 0 or 1
 
 struct ProxyParameters {
