@@ -71,8 +71,8 @@ class ResNetV2 : public Model {
   ModelOutput run(const at::Tensor& x) override {
     auto y = stem_->forward(x);
     if (pools_zeros_) y = at::constant_pad_nd(y, {1, 1, 1, 1}, 0);
-    if (large_images_)
-      y = at::max_pool2d(y, {3, 3}, {2, 2}, pools_zeros_ ? at::IntArrayRef{0, 0} : at::IntArrayRef{1, 1});
+    const int64_t padding = pools_zeros_ ? 0 : 1;
+    if (large_images_) y = at::max_pool2d(y, {3, 3}, {2, 2}, {padding, padding});
     for (auto& block : blocks_) y = block->forward(y);
     return {fc_->forward(average_over_map(norm_->forward(y))), {}};
   }

@@ -44,6 +44,12 @@ FRN_API std::tuple<at::Tensor, at::Tensor, at::Tensor> proxy(const at::Tensor& w
                                                              const std::optional<at::Tensor>& tau,
                                                              const std::optional<at::Tensor>& kappa);
 
+// Weight standardisation (Qiao et al. 2019): each filter of weight [filters, inputs, *] with mean 0 and deviation 1 (of
+// variance + eps), or 1/sqrt(fan-in) where it is scaled, times its gain ([filters] numbers of any shape). In weight's
+// type and layout. Differentiable twice in both.
+FRN_API at::Tensor standardise(const at::Tensor& weight, const std::optional<at::Tensor>& gain, bool scaled,
+                               double eps);
+
 // The names of `activation`, in the order of the paper's table 5.
 FRN_API const std::vector<std::string_view>& activation_names();
 

@@ -2,13 +2,12 @@
 // the formulas). [C] numbers alone, so all its dispatch keys are in this file.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <array>
-#include <limits>
+#include <cmath>
 
 #include "frn/kernels/proxy.h"
 #include "frn/ops/checks.h"
@@ -106,73 +105,99 @@ Four backward_cpu(const at::Tensor& dweight, const at::Tensor& dbias, const at::
 
 // --- The same with ATen's operators: for other devices, and differentiable for the second derivative ---
 
-Three composite(const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& tau,
-                const OptionalTensor& kappa) {
-  using kernels::kProxyFarAway;
+using Wide = std::array<at::Tensor, kInputs>;  // gamma, beta, tau, kappa and what is derived by each of them
+
+// kernels::proxy_moments, line by line.
+struct Moments {
+  at::Tensor mean;
+  at::Tensor variance;
+  Wide dmean;
+  Wide dvariance;
+};
+
+Wide widened(const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& tau, const OptionalTensor& kappa) {
   // Not every device has float64.
   const auto type = weight.device().is_mps() ? at::kFloat : at::kDouble;
   const auto gamma = weight.to(type);
-  const auto beta = bias.to(type);
   const auto zero = at::zeros_like(gamma);
-  const auto t = tau ? tau->to(type) : zero;
-  const auto k = kappa ? kappa->to(type) : zero;
-  const auto below = 1 - k;
+  return {gamma, bias.to(type), tau ? tau->to(type) : zero, kappa ? kappa->to(type) : zero};
+}
+
+Moments moments_of(const Wide& parameters) {
+  using kernels::kProxyFarAway;
+  const auto& [gamma, beta, tau, kappa] = parameters;
+  const auto zero = at::zeros_like(gamma);
+  const auto one = at::ones_like(gamma);
+  const auto below = 1 - kappa;
   const auto bends = below != 0;
   const auto falls = below > 0;
   const auto s = gamma.abs();
-  const auto l = at::where(falls, k, at::ones_like(k));
-  const auto u = at::where(falls, at::ones_like(k), k);
+  const auto ds = gamma.sign();
+  const auto l = at::where(falls, kappa, one);
+  const auto u = at::where(falls, one, kappa);
   const auto w = below.abs();
-  const auto c = at::where(falls.logical_or(bends.logical_not().logical_and(t > 0)), t, zero);
+  const auto dl = falls.to(gamma.scalar_type());
+  const auto du = (below < 0).to(gamma.scalar_type());
+  const auto lifts = falls.logical_or(bends.logical_not().logical_and(tau > 0));
   // Each division by what is never 0: a gradient through the side that where() drops must not be infinite.
-  const auto m = beta - at::where(bends, t / at::where(bends, below, at::ones_like(below)), zero);
+  const auto per_below = at::where(bends, 1 / at::where(bends, below, one), zero);
+  const auto theta = tau * per_below;
+  const auto m = beta - theta;
   const auto spreads = s > 0;
   const auto far = at::full_like(m, kProxyFarAway);
-  const auto alpha =
-      at::where(spreads, (m / at::where(spreads, s, at::ones_like(s))).clamp(-kProxyFarAway, kProxyFarAway),
-                at::where(m >= 0, far, -far));
+  const auto alpha = at::where(spreads, (m / at::where(spreads, s, one)).clamp(-kProxyFarAway, kProxyFarAway),
+                               at::where(m >= 0, far, -far));
   const double root_half = std::sqrt(0.5);
   const auto above = 0.5 * (-alpha * root_half).erfc();
   const auto rest = 0.5 * (alpha * root_half).erfc();
   const auto density = std::sqrt(0.5 / M_PI) * (-0.5 * alpha * alpha).exp();
   const auto v = alpha * alpha * above * rest + alpha * density * (rest - above) - density * density;
-  const auto mean = l * beta + c + w * (m * above + s * density);
-  const auto variance = s * s * (l * l * rest + u * u * above + w * w * v).clamp_min(0);
-  const auto a = (variance + kernels::kProxyEps).rsqrt();
-  const auto narrow = accumulate_type(weight.scalar_type());
-  return {(a * gamma).to(narrow), (a * (beta - mean)).to(narrow), (a * (t - below * mean)).to(narrow)};
+  const auto dv = 2 * rest * (alpha * above + density) - density;
+  const auto ramp = m * above + s * density;
+  const auto share = (l * l * rest + u * u * above + w * w * v).clamp_min(0);
+  const auto mean_by_m = w * above;
+  const auto share_by_alpha = (u * u - l * l) * density + w * w * dv;
+  const auto variance_by_m = s * share_by_alpha;
+  const auto theta_by_kappa = theta * per_below;
+  return {
+      .mean = l * beta + at::where(lifts, tau, zero) + w * ramp,
+      .variance = s * s * share,
+      .dmean = {w * density * ds, l + mean_by_m, lifts.to(gamma.scalar_type()) - mean_by_m * per_below,
+                dl * beta + (du - dl) * ramp - mean_by_m * theta_by_kappa},
+      .dvariance = {(2 * s * share - s * alpha * share_by_alpha) * ds, variance_by_m, -variance_by_m * per_below,
+                    2 * s * s * (l * dl * rest + u * du * above + w * (du - dl) * v) - variance_by_m * theta_by_kappa},
+  };
 }
 
 Three forward_composite(const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& tau,
                         const OptionalTensor& kappa) {
   check(weight, bias, tau, kappa);
-  return composite(weight, bias, tau, kappa);
+  const auto p = widened(weight, bias, tau, kappa);
+  const auto moments = moments_of(p);
+  const auto a = (moments.variance + kernels::kProxyEps).rsqrt();
+  const auto type = accumulate_type(weight.scalar_type());
+  return {(a * p[0]).to(type), (a * (p[1] - moments.mean)).to(type), (a * (p[2] - (1 - p[3]) * moments.mean)).to(type)};
 }
 
-// Gradients by ATen's own differentiation of the composite form; of all four, zeros for those not given.
-std::array<at::Tensor, kInputs> differentiate(const std::array<at::Tensor, 3>& d, const at::Tensor& weight,
-                                              const at::Tensor& bias, const OptionalTensor& tau,
-                                              const OptionalTensor& kappa, bool create_graph) {
-  const at::AutoGradMode with_graph(true);
-  std::array<at::Tensor, kInputs> inputs{weight, bias, tau.value_or(at::zeros_like(weight)),
-                                         kappa.value_or(at::zeros_like(weight))};
-  for (auto& input : inputs) {
-    if (!create_graph) input = input.detach();
-    if (!input.requires_grad()) input = input.detach().requires_grad_();
-  }
-  const auto [w, b, t] = composite(inputs[0], inputs[1], inputs[2], inputs[3]);
-  const auto out = torch::autograd::grad({w, b, t}, {inputs[0], inputs[1], inputs[2], inputs[3]},
-                                         {d[0].to(w.scalar_type()), d[1].to(w.scalar_type()), d[2].to(w.scalar_type())},
-                                         /*retain_graph=*/create_graph, create_graph);
-  return {out[0], out[1], out[2], out[3]};
-}
-
+// Of all four, whether given or not.
 Four backward_composite(const at::Tensor& dweight, const at::Tensor& dbias, const at::Tensor& dtau,
                         const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& tau,
                         const OptionalTensor& kappa) {
   check(weight, bias, tau, kappa);
-  const auto g = differentiate({dweight, dbias, dtau}, weight, bias, tau, kappa, /*create_graph=*/false);
-  return {g[0], g[1], g[2], g[3]};
+  const auto p = widened(weight, bias, tau, kappa);
+  const auto d = widened(dweight, dbias, dtau, std::nullopt);
+  const auto moments = moments_of(p);
+  const auto a = (moments.variance + kernels::kProxyEps).rsqrt();
+  const auto below = 1 - p[3];
+  const auto da = d[0] * p[0] + d[1] * (p[1] - moments.mean) + d[2] * (p[2] - below * moments.mean);
+  const auto dmean = -a * (d[1] + d[2] * below);
+  const auto dvariance = -0.5 * a * a * a * da;
+  const Wide direct{a * d[0], a * d[1], a * d[2], a * moments.mean * d[2]};
+  const auto gradient = [&](int i, const OptionalTensor& parameter) {
+    const auto whole = direct[i] + dmean * moments.dmean[i] + dvariance * moments.dvariance[i];
+    return whole.to((parameter ? *parameter : weight).scalar_type());
+  };
+  return {gradient(0, weight), gradient(1, bias), gradient(2, tau), gradient(3, kappa)};
 }
 
 // --- Meta ---
@@ -221,17 +246,11 @@ struct Proxy : torch::autograd::Function<Proxy> {
       if (!one.defined())
         one = at::zeros_like(saved[0], saved[0].options().dtype(accumulate_type(saved[0].scalar_type())));
     }
-    variable_list out(kInputs);
-    if (at::GradMode::is_enabled()) {
-      const auto g = differentiate({d[0], d[1], d[2]}, saved[0], saved[1], given(2), given(3), /*create_graph=*/true);
-      for (int i = 0; i < kInputs; ++i) out[i] = saved[i].defined() ? g[i] : at::Tensor();
-      return out;
-    }
     static const auto op = handle<decltype(backward_cpu)>("frn::_proxy_backward");
-    const auto [dw, db, dt, dk] = op.call(d[0], d[1], d[2], saved[0], saved[1], given(2), given(3));
-    const std::array<at::Tensor, kInputs> g{dw, db, dt, dk};
-    for (int i = 0; i < kInputs; ++i) out[i] = saved[i].defined() ? g[i] : at::Tensor();
-    return out;
+    const auto [dw, db, dt, dk] = at::GradMode::is_enabled()
+                                      ? backward_composite(d[0], d[1], d[2], saved[0], saved[1], given(2), given(3))
+                                      : op.call(d[0], d[1], d[2], saved[0], saved[1], given(2), given(3));
+    return {dw, db, saved[2].defined() ? dt : at::Tensor(), saved[3].defined() ? dk : at::Tensor()};
   }
 };
 

@@ -1,4 +1,4 @@
-// The operators' schemas: the public four, the pairs that autograd is made of, and what other languages ask of the
+// The operators' schemas: the public ones, the pairs that autograd is made of, and what other languages ask of the
 // library.
 #include <torch/library.h>
 
@@ -51,6 +51,9 @@ TORCH_LIBRARY(frn, m) {
   m.def(
       "_proxy_backward(Tensor dweight, Tensor dbias, Tensor dtau, Tensor weight, Tensor bias, Tensor? tau, "
       "Tensor? kappa) -> (Tensor, Tensor, Tensor, Tensor)");
+
+  // The filters of a convolution that standardises its weights [filters, inputs, *].
+  m.def("standardise(Tensor weight, Tensor? gain, bool scaled, float eps) -> Tensor");
 
   m.def("implementations() -> str[]", [] {
     c10::List<std::string> names;

@@ -20,26 +20,29 @@ constexpr std::array<std::string_view, 2> kLearnedWords{"learned", "learned_exp"
 constexpr std::array<std::string_view, 2> kShapeWords{"scalar", "channel"};
 constexpr std::array<std::string_view, 2> kTruthWords{"true", "false"};
 
-constexpr OptionRow kEps{
-    .key = "eps",
-    .description = "added to the mean square: a constant, learned (1e-6 + |eps_l|) or learned_exp (1e-6 + exp(eps_l))",
-    .kind = NumberKind::kReal,
-    .min = kSmallestEps,
-    .max = kLargestEps,
-    .words = kLearnedWords,
-};
+constexpr OptionRow an_eps(std::string_view key, std::string_view description,
+                           std::span<const std::string_view> words = {},
+                           std::optional<double> default_value = std::nullopt) {
+  return {
+      .key = key,
+      .description = description,
+      .kind = NumberKind::kReal,
+      .min = kSmallestEps,
+      .max = kLargestEps,
+      .default_value = default_value,
+      .words = words,
+  };
+}
+constexpr OptionRow kEps =
+    an_eps("eps", "added to the mean square: a constant, learned (1e-6 + |eps_l|) or learned_exp (1e-6 + exp(eps_l))",
+           kLearnedWords);
+constexpr OptionRow kEpsStart =
+    an_eps("eps_start", "what a learned eps starts at (default: 1e-4, the paper's)", {}, kLearnedEpsStart);
+constexpr OptionRow kBatchEps = an_eps("eps", "added to the variance");
 constexpr OptionRow kEpsShape{
     .key = "eps_shape",
     .description = "one learned eps for the layer (scalar, the default) or one per channel",
     .words = kShapeWords,
-};
-constexpr OptionRow kEpsStart{
-    .key = "eps_start",
-    .description = "what a learned eps starts at (default: 1e-4, the paper's)",
-    .kind = NumberKind::kReal,
-    .min = kSmallestEps,
-    .max = kLargestEps,
-    .default_value = kLearnedEpsStart,
 };
 constexpr OptionRow kProxy{
     .key = "proxy",
@@ -62,13 +65,6 @@ constexpr OptionRow kGroupSize{
     .min = 1,
     .max = kLargestGroup,
     .default_value = kChannelsPerGroup,
-};
-constexpr OptionRow kBatchEps{
-    .key = "eps",
-    .description = "added to the variance",
-    .kind = NumberKind::kReal,
-    .min = kSmallestEps,
-    .max = kLargestEps,
 };
 constexpr OptionRow kSync{
     .key = "sync",

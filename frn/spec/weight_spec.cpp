@@ -42,7 +42,7 @@ WeightSpec WeightSpec::parse(std::string_view text) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), spec.eps);
   if (!closed || error != std::errc() || end != digits.data() + digits.size() ||
       !(spec.eps >= kSmallestEps && spec.eps <= kLargestEps)) {
-    refuse(text, "after the form may stand an eps from 1e-30 to 1 alone, as in plain(eps=1e-8),");
+    refuse(text, "only an eps from 1e-30 to 1 may follow the form, as in plain(eps=1e-8), and nothing follows off,");
   }
   return spec;
 }

@@ -72,19 +72,7 @@ def standardise(weight: Tensor, gain: Tensor | None = None, *, scaled: bool = Tr
         scaled: whether filters are divided by the root of their fan-in.
         eps: added to a filter's variance.
     """
-    filters = weight.size(0)
-    channels_last = weight.dim() > 2 and not weight.is_contiguous() and weight.movedim(1, -1).is_contiguous()
-    rows = weight.movedim(1, -1) if channels_last else weight
-    scale = None
-    if scaled or gain is not None:
-        by = (filters / weight.numel()) ** 0.5 if scaled else 1.0
-        wide = torch.float64 if weight.dtype == torch.float64 else torch.float32
-        ones = weight.new_ones(filters, dtype=wide) if gain is None else gain.reshape(filters).to(wide)
-        scale = ones * by
-    # A filter is a map and the filters are the channels of one sample, so that this is instance norm.
-    out = norm_act(rows.reshape(1, filters, -1), scale, None, eps, groups=filters, centered=True)
-    out = out.reshape(rows.shape)
-    return out.movedim(-1, 1) if channels_last else out
+    return torch.ops.frn.standardise(weight, gain, scaled, eps)
 
 
 def implementations() -> list[str]:

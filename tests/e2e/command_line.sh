@@ -137,6 +137,9 @@ expect 0 'evaluate, 1 thread .* s$' "$frn" bench coco-ap --images 20 --rounds 1
 expect 0 'finding boxes .* images/s, [1-9][0-9]* boxes in 2 images$' "$frn" bench detector --model retinanet-r8 --size 128 --classes 3 --rounds 1
 expect 1 '^frn: \[bench detector\] resnetv2-8 is no detector' "$frn" bench detector --model resnetv2-8
 expect 1 '^frn: \[bench train\] retinanet-r8 finds boxes; `frn bench detector' "$frn" bench train --model retinanet-r8 --size 128
+expect 1 '^frn: \[weights_standardised\] it must be one of off, plain, scaled, gain' "$frn" train --weights-standardised on --out "$work/never"
+expect 1 'only an eps from 1e-30 to 1 may follow the form.*plain.eps=2.' "$frn" train --weights-standardised 'plain(eps=2)' --out "$work/never"
+expect 0 '^standardised    gain$' "$frn" info model resnetv2-8 --weights-standardised gain
 expect 0 'scores above 1e-08 .* ms$' "$frn" bench nms --size 128 --classes 3 --rounds 1
 
 # Help: groups, choices, defaults in words, and no line above 80 columns where there is no terminal.

@@ -104,6 +104,17 @@ def test_derivatives_are_right_to_the_second_order(activation):
     assert gradgradcheck(function, inputs)
 
 
+def test_gradients_are_the_same_with_a_graph_of_them():
+    """With one they are ATen's operators, which devices without a kernel run too; without, the fused loop."""
+    inputs = [t.requires_grad_() for t in parameters(64)]
+    weights = [torch.linspace(-1, 2, 64, dtype=torch.float64) ** power for power in (1, 2, 3)]
+    total = sum((w * out).sum() for w, out in zip(weights, frn.proxy(*inputs)))
+    fused = torch.autograd.grad(total, inputs, retain_graph=True)
+    composed = torch.autograd.grad(total, inputs, create_graph=True)
+    for one, other in zip(fused, composed):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-13)
+
+
 def test_a_channel_without_a_spread_gives_numbers_and_gradients():
     """gamma 0, as where residual branches start: z is max(beta, tau), and nothing is divided by 0."""
     weight = torch.zeros(3, requires_grad=True)

@@ -104,6 +104,13 @@ def test_a_network_trains_with_standardised_convolutions():
     assert losses[-1] < 0.1 * losses[0]
 
 
+def test_what_does_not_fit_is_named():
+    with pytest.raises(RuntimeError, match=r"gain must have one number for each of the 3 filters of weight \[3, 2\] but"):
+        frn.standardise(torch.ones(3, 2), torch.ones(2))
+    with pytest.raises(ValueError, match="eps must be above 0 but is 0"):
+        frn.standardise(torch.ones(3, 2), eps=0)
+
+
 def test_an_unknown_form_is_named():
     with pytest.raises(ValueError, match="form must be plain, scaled or gain but is 'none'"):
         frn.WSConv2d(1, 1, 1, form="none")

@@ -18,8 +18,8 @@ ConvShape same_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride) {
 struct Conv2dImpl::Kept {
   std::mutex mutex;
   at::Tensor filters;
-  std::array<std::pair<const void*, uint32_t>, 2>
-      made_of{};  // where weight and gain lay, and how often they had changed
+  // Where weight and gain lay, and how often they had changed.
+  std::array<std::pair<const void*, uint32_t>, 2> made_of{};
 };
 
 Conv2dImpl::Conv2dImpl(const ConvShape& shape) : Module("frn::Conv2d"), shape_(shape) {
