@@ -69,6 +69,10 @@ if(FRN_SANITIZE)
   endif()
 endif()
 
+# Linked after frn_settings, so that its -O3 comes after that -O1 and wins.
+add_library(frn_hot_settings INTERFACE)
+target_compile_options(frn_hot_settings INTERFACE $<$<CONFIG:Release>:-O3>)
+
 # frn_without_torch_headers(SOURCES...): sources of a folder with TORCH_HEADERS that do not need them.
 function(frn_without_torch_headers)
   set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
@@ -86,8 +90,15 @@ function(frn_use_torch_headers target)
   target_precompile_headers(${target} REUSE_FROM frn_torch_headers)
 endfunction()
 
-# Even so, every source instantiates torch's templates for three seconds: a few at a time share that.
-set(FRN_SOURCES_AT_ONCE 4 CACHE STRING "Sources of a folder with TORCH_HEADERS that are compiled as one (0: all)")
+# Every source reads its headers and instantiates their templates for seconds: a few at a time share that.
+set(FRN_SOURCES_AT_ONCE 8 CACHE STRING "Sources of a folder that are compiled as one (0: all)")
+function(frn_compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${FRN_SOURCES_AT_ONCE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # It takes sources that are compiled together for headers.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
 
 # Gives `result` the headers of this folder that match the patterns of PUBLIC_HEADERS and are not in PRIVATE_HEADERS. Every
 # name must be that of a file: a list must not outlive what it names.
@@ -110,10 +121,10 @@ endfunction()
 
 # frn_folder(NAME TYPE SOURCES ... LINKS ...): the target frn_NAME of the folder frn/NAME. LINKS is what the
 # folder uses; who may include whom, tests/layout/test_includes.py checks. TORCH_HEADERS: most of its sources
-# use torch::nn. PUBLIC_HEADERS: what users may include and `cmake --install` copies, by name or as *.h, but for
+# use torch::nn. HOT: all of its sources are what frn_hot says. PUBLIC_HEADERS: what users may include and `cmake --install` copies, by name or as *.h, but for
 # PRIVATE_HEADERS. A public header may include public ones alone.
 function(frn_folder name type)
-  cmake_parse_arguments(ARG "TORCH_HEADERS" "" "SOURCES;LINKS;PUBLIC_HEADERS;PRIVATE_HEADERS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH_HEADERS;HOT" "" "SOURCES;LINKS;PUBLIC_HEADERS;PRIVATE_HEADERS" ${ARGN})
   _frn_public_headers(_headers PUBLIC_HEADERS ${ARG_PUBLIC_HEADERS} PRIVATE_HEADERS ${ARG_PRIVATE_HEADERS})
   install(FILES ${_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/frn/${name}" COMPONENT headers)
   add_library(frn_${name} ${type} ${ARG_SOURCES})
@@ -124,6 +135,9 @@ function(frn_folder name type)
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   if(ARG_TORCH_HEADERS)
     frn_use_torch_headers(frn_${name})
-    set_target_properties(frn_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${FRN_SOURCES_AT_ONCE})
   endif()
+  if(ARG_HOT)
+    target_link_libraries(frn_${name} PRIVATE $<BUILD_INTERFACE:frn_hot_settings>)
+  endif()
+  frn_compile_together(frn_${name})
 endfunction()

@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <map>
 
 #include "bench_maps.h"
 #include "frn/cli/allocator.h"
+#include "frn/cli/bench_seconds.h"
 #include "frn/cli/bench_subjects.h"
 #include "frn/cli/commands.h"
 #include "frn/cli/output.h"
@@ -24,7 +24,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct BenchOptions {
   bool as_json = false;
   bool quick = false;
   std::vector<std::string> types{"float32", "bfloat16"};
@@ -33,12 +33,6 @@ struct Options {
   std::vector<int64_t> map;
   double seconds = 0.15;
 };
-
-double seconds_of(const std::function<void()>& body, int repeats) {
-  const auto start = std::chrono::steady_clock::now();
-  for (int i = 0; i < repeats; ++i) body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repeats;
-}
 
 // The median over rounds of each body's time; rounds interleave the bodies so that a slow moment hits all of them.
 std::vector<double> measure(const std::vector<std::function<void()>>& bodies, double seconds) {
@@ -72,7 +66,7 @@ struct Row {
   std::vector<double> kept;  // in activations
 };
 
-Row measure_map(const Options& options, const std::string& type, const std::string& layout, int threads,
+Row measure_map(const BenchOptions& options, const std::string& type, const std::string& layout, int threads,
                 const std::array<int64_t, 4>& map) {
   set_threads(threads);
   const auto scalar = type == "bfloat16" ? at::kBFloat16 : at::kFloat;
@@ -176,7 +170,7 @@ Value to_value(const Row& row) {
           {"subjects", subjects}};
 }
 
-std::vector<std::array<int64_t, 4>> maps_of(const Options& options) {
+std::vector<std::array<int64_t, 4>> maps_of(const BenchOptions& options) {
   if (!options.map.empty()) {
     return {{options.map[0], options.map[1], options.map[2], options.map[3]}};
   }
@@ -184,8 +178,8 @@ std::vector<std::array<int64_t, 4>> maps_of(const Options& options) {
   return {{32, 64, 56, 56}, {32, 256, 28, 28}, {32, 256, 14, 14}, {32, 512, 7, 7}};
 }
 
-void run_kernels(const Options& given) {
-  Options options = given;
+void run_kernels(const BenchOptions& given) {
+  BenchOptions options = given;
   if (options.quick) {
     options.types = {"float32"};
     options.threads = {default_threads()};
@@ -228,7 +222,7 @@ void run_kernels(const Options& given) {
 namespace {
 
 Command kernels_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   return {
       .name = "kernels",
       .help = "The fused layer on the feature maps of ResNetV2-50, beside a copy of the same bytes and ATen's layers",

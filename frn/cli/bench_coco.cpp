@@ -19,7 +19,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct BenchCocoOptions {
   int64_t images = 5000;
   int64_t classes = 80;
   int64_t detections = 100;  // per image
@@ -63,7 +63,7 @@ struct MadeSet {
 };
 
 // An image with up to 14 objects; a third of what was found lies close to one of them.
-void add_image(const Options& options, int64_t index, MadeSet& set) {
+void add_image(const BenchCocoOptions& options, int64_t index, MadeSet& set) {
   Random random(RandomKey(0).with(static_cast<uint64_t>(index)));
   const int64_t id = 100 * index + random.below(100);
   set.file.images.push_back({id, fmt::format("{:012}.jpg", id), std::lround(kWidth), std::lround(kHeight)});
@@ -89,7 +89,7 @@ void add_image(const Options& options, int64_t index, MadeSet& set) {
   }
 }
 
-MadeSet make_set(const Options& options) {
+MadeSet make_set(const BenchCocoOptions& options) {
   MadeSet out;
   for (int64_t i = 1; i <= options.classes; ++i) out.file.categories.push_back({i, fmt::format("class {}", i)});
   for (int64_t i = 0; i < options.images; ++i) add_image(options, i, out);
@@ -160,13 +160,13 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-struct Row {
+struct BenchCocoRow {
   std::string name;
   std::function<void()> body;
   std::vector<double> seconds{};
 };
 
-void print(const Options& options, const MadeSet& set, const std::vector<Row>& rows) {
+void print(const BenchCocoOptions& options, const MadeSet& set, const std::vector<BenchCocoRow>& rows) {
   if (options.as_json) {
     auto list = Value::empty_list();
     for (const auto& row : rows) list.push_back({{"name", row.name}, {"seconds", median(row.seconds)}});
@@ -181,14 +181,14 @@ void print(const Options& options, const MadeSet& set, const std::vector<Row>& r
   for (const auto& row : rows) fmt::print("{:<24}{:>10.3f} s\n", row.name, median(row.seconds));
 }
 
-void run(const Options& options) {
+void run(const BenchCocoOptions& options) {
   const auto set = make_set(options);
   const TemporaryFolder temporary;
   const auto files = write(set, options.folder.empty() ? temporary.path() : std::filesystem::path(options.folder));
   const auto evaluate = [&](int threads) {
     return [&set, threads] { evaluate_coco(set.file, set.detections, {.threads = threads}); };
   };
-  std::vector<Row> rows{{"evaluate, 1 thread", evaluate(1)}};
+  std::vector<BenchCocoRow> rows{{"evaluate, 1 thread", evaluate(1)}};
   if (options.threads > 1)
     rows.push_back({fmt::format("evaluate, {} threads", options.threads), evaluate(options.threads)});
   rows.push_back({"read GT.json", [&] { read_coco_truths(files.truths); }});
@@ -202,7 +202,7 @@ void run(const Options& options) {
 }  // namespace
 
 Command bench_coco_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchCocoOptions>();
   return {
       .name = "coco-ap",
       .help = "COCO's average precision on a made set of the size of val2017",

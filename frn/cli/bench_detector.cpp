@@ -30,7 +30,7 @@ constexpr int64_t kPairs = 1000;
 constexpr int64_t kObjects = 8;  // in an image
 constexpr double kLeastScore = 0.05;
 
-struct Options {
+struct BenchDetectorOptions {
   std::string model = "retinanet-r50";
   std::string norm = "bn(eps=1e-5,momentum=0.9)+relu";  // which knows the images' statistics after one step
   std::string style = "torchvision";
@@ -44,15 +44,15 @@ struct Options {
   bool as_json = false;
 };
 
-detection::Style style_of(const Options& options) {
+detection::Style style_of(const BenchDetectorOptions& options) {
   return options.style == "paper" ? detection::Style::kPaper : detection::Style::kTorchvision;
 }
 
-at::MemoryFormat format_of(const Options& options) {
+at::MemoryFormat format_of(const BenchDetectorOptions& options) {
   return options.layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
 }
 
-std::shared_ptr<Model> make_detector(const Options& options) {
+std::shared_ptr<Model> make_detector(const BenchDetectorOptions& options) {
   const train::OwnRandomNumbers random(0, at::kCPU);
   auto model = make_model(options.model, {.norm = NormActSpec::parse(options.norm),
                                           .classes = options.classes,
@@ -66,7 +66,7 @@ std::shared_ptr<Model> make_detector(const Options& options) {
 }
 
 // Noise, with boxes of 16 pixels up to half the image.
-data::Batch make_images(const Options& options) {
+data::Batch make_images(const BenchDetectorOptions& options) {
   const train::OwnRandomNumbers torchs(1, at::kCPU);
   Random random(RandomKey(1));
   const auto size = static_cast<double>(options.size);
@@ -84,9 +84,9 @@ data::Batch make_images(const Options& options) {
                           std::move(targets));
 }
 
-class Subject {
+class DetectorSubject {
  public:
-  explicit Subject(const Options& options)
+  explicit DetectorSubject(const BenchDetectorOptions& options)
       : model_(make_detector(options)),
         batch_(make_images(options)),
         task_(std::make_shared<train::Detection>(train::DetectionOptions{
@@ -148,9 +148,9 @@ class Subject {
   BenchStep step_;
 };
 
-void run(const Options& options) {
+void run(const BenchDetectorOptions& options) {
   set_threads(options.threads);
-  Subject subject(options);
+  DetectorSubject subject(options);
   if (!options.file.empty()) subject.write(options.file);
   std::vector<double> training, detecting;
   int64_t found = subject.detect();
@@ -183,7 +183,7 @@ void run(const Options& options) {
 }  // namespace
 
 Command bench_detector_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchDetectorOptions>();
   return {
       .name = "detector",
       .help = "Training steps of a detector, and finding the boxes of images",

@@ -14,7 +14,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct BenchLoaderOptions {
   std::string data;
   int64_t size = 224;
   int64_t images = 200;
@@ -22,7 +22,7 @@ struct Options {
   bool as_json = false;
 };
 
-struct Row {
+struct BenchLoaderRow {
   std::string name;
   data::Augmentation augmentation;
   bool colour;
@@ -39,15 +39,15 @@ double seconds_of_a_round(const data::Dataset& dataset, const data::Pipeline& pi
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void run(const Options& options) {
+void run(const BenchLoaderOptions& options) {
   const c10::ParallelGuard one_core(true);
   const auto dataset = data::open_dataset(data::parse_data_name(options.data), data::Split::kTrain);
   const auto& facts = dataset->facts();
   const int64_t images = std::min(options.images, dataset->size());
   std::vector<float> out(static_cast<size_t>(facts.channels * options.size * options.size));
-  std::vector<Row> rows{{"crop, flip", data::Augmentation::kInception, false},
-                        {"crop, flip, colours", data::Augmentation::kInception, true},
-                        {"whole image", data::Augmentation::kNone, false}};
+  std::vector<BenchLoaderRow> rows{{"crop, flip", data::Augmentation::kInception, false},
+                                   {"crop, flip, colours", data::Augmentation::kInception, true},
+                                   {"whole image", data::Augmentation::kNone, false}};
   for (auto& row : rows) {
     const data::Pipeline pipeline{.augmentation = row.augmentation,
                                   .colour = row.colour && facts.channels == 3,
@@ -76,7 +76,7 @@ void run(const Options& options) {
 }  // namespace
 
 Command bench_loader_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchLoaderOptions>();
   return {.name = "loader",
           .help = "Images per second and processor core, from files to the input of a network",
           .options = {{.name = "--data",

@@ -16,7 +16,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct BenchNmsOptions {
   int64_t size = 1024;
   int64_t classes = 80;
   int rounds = 9;
@@ -64,7 +64,7 @@ Rectangle rectangle(const std::vector<float>& boxes, size_t index) {
 
 // As a trained detector gives them: nearly all about 0.01 (a logit of -4.6 and noise), and high ones at those boxes
 // that overlap with one of 20 objects.
-Image make_image(const Options& options) {
+Image make_image(const BenchNmsOptions& options) {
   constexpr int64_t kObjects = 20;
   Random random(RandomKey(0));
   Image out{make_boxes(options.size, random), {}};
@@ -84,27 +84,27 @@ Image make_image(const Options& options) {
   return out;
 }
 
-void write(const Image& image, int64_t classes, const std::string& path) {
+void write_image(const Image& image, int64_t classes, const std::string& path) {
   using safetensors::Dtype;
   const auto count = static_cast<int64_t>(image.boxes.size() / 4);
   safetensors::write(path, {{"boxes", {Dtype::kF32, {count, 4}, std::as_bytes(std::span(image.boxes))}},
                             {"scores", {Dtype::kF32, {count, classes}, std::as_bytes(std::span(image.scores))}}});
 }
 
-struct Row {
+struct BenchNmsRow {
   float score_threshold;
   size_t pairs = 0;
   std::vector<Detected> detections{};
   std::vector<double> seconds{};
 };
 
-void measure(Row& row, const Image& image, int64_t classes) {
+void measure(BenchNmsRow& row, const Image& image, int64_t classes) {
   row.seconds.push_back(seconds_of([&] {
     row.detections = best_detections(image.boxes, image.scores, classes, {row.score_threshold, 0.5, 100});
   }));
 }
 
-Value to_value(const Row& row) {
+Value to_value(const BenchNmsRow& row) {
   auto detections = Value::empty_list();
   for (const auto& found : row.detections) {
     detections.push_back(Value::list_of(std::vector<int64_t>{found.box, found.category}));
@@ -115,10 +115,10 @@ Value to_value(const Row& row) {
           {"detections", detections}};
 }
 
-void run(const Options& options) {
+void run(const BenchNmsOptions& options) {
   const auto image = make_image(options);
-  if (!options.file.empty()) write(image, options.classes, options.file);
-  std::vector<Row> rows{{0.05F}, {1e-8F}};
+  if (!options.file.empty()) write_image(image, options.classes, options.file);
+  std::vector<BenchNmsRow> rows{{0.05F}, {1e-8F}};
   for (auto& row : rows) {
     row.pairs = static_cast<size_t>(
         std::ranges::count_if(image.scores, [&](float score) { return score > row.score_threshold; }));
@@ -142,7 +142,7 @@ void run(const Options& options) {
 }  // namespace
 
 Command bench_nms_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchNmsOptions>();
   return {
       .name = "nms",
       .help = "From the scores of all anchors and classes to an image's 100 detections",

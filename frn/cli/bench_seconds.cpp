@@ -5,10 +5,10 @@
 
 namespace frn::cli {
 
-double seconds_of(const std::function<void()>& body) {
+double seconds_of(const std::function<void()>& body, int repeats) {
   const auto start = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (int i = 0; i < repeats; ++i) body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / repeats;
 }
 
 double median(std::vector<double> values) {

@@ -14,7 +14,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct BenchTrainOptions {
   bool as_json = false;
   bool as_rank = false;
   StepOptions step;
@@ -27,7 +27,7 @@ struct Options {
 
 constexpr int64_t kPaperBatchPerDevice = 32;
 
-struct Row {
+struct BenchTrainRow {
   std::string norm;
   std::string layout;
   double images_per_second;
@@ -41,9 +41,9 @@ double peak_of_a_step(BenchStep& step) {
   return static_cast<double>(bytes.peak()) / 1e6;
 }
 
-std::vector<Row> measure(const Options& options, const std::string& layout) {
+std::vector<BenchTrainRow> measure(const BenchTrainOptions& options, const std::string& layout) {
   std::vector<BenchStep> subjects;
-  std::vector<Row> rows;
+  std::vector<BenchTrainRow> rows;
   for (const auto& norm : options.norms) {
     auto step = options.step;
     step.norm = norm;
@@ -63,7 +63,7 @@ std::vector<Row> measure(const Options& options, const std::string& layout) {
   return rows;
 }
 
-void print_rows(const std::vector<Row>& rows) {
+void print_rows(const std::vector<BenchTrainRow>& rows) {
   fmt::print("\n{}\n{:<22}{:>10}{:>12}{:>20}\n", rows[0].layout, "norm", "images/s", "ratio", "peak of a step, MB");
   for (const auto& row : rows) {
     fmt::print("{:<22}{:>10.1f}{:>12.2f}{:>20.0f}\n", row.norm, row.images_per_second,
@@ -71,7 +71,7 @@ void print_rows(const std::vector<Row>& rows) {
   }
 }
 
-void run_alone(const Options& options) {
+void run_alone(const BenchTrainOptions& options) {
   set_threads(options.threads);
   if (!options.as_json) {
     fmt::print("frn bench train: {}, {} px, {} images per step, float32, {} thread{}, implementation {}, {}\n",
@@ -95,7 +95,7 @@ void run_alone(const Options& options) {
 }
 
 // Options that were not given are those of a comparison of norms; here one network is enough.
-ProcessesOptions processes_options(const Options& options, const Given& given) {
+ProcessesOptions processes_options(const BenchTrainOptions& options, const Given& given) {
   ProcessesOptions out{.step = options.step, .counts = options.processes, .rounds = options.rounds};
   if (!given.contains("--batch-per-device")) out.step.batch_per_device = kPaperBatchPerDevice;
   out.step.layout = "channels-last";  // as frn train does
@@ -106,7 +106,7 @@ ProcessesOptions processes_options(const Options& options, const Given& given) {
   return out;
 }
 
-void run(const Options& options, const Given& given) {
+void run(const BenchTrainOptions& options, const Given& given) {
   if (!options.processes.empty()) return bench_processes(processes_options(options, given));
   const auto place = dist::read_place();
   if (options.as_rank || place.world > 1) return bench_as_rank(processes_options(options, given), place);
@@ -116,7 +116,7 @@ void run(const Options& options, const Given& given) {
 }  // namespace
 
 Command bench_train_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchTrainOptions>();
   return {
       .name = "train",
       .help = "Training steps of one network under several norms, or on several processes",

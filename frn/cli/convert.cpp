@@ -9,7 +9,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct ConvertOptions {
   std::string from;
   std::string to;
   std::string model;
@@ -20,12 +20,12 @@ struct Options {
 };
 
 // That only one of them is given is in the table of options.
-void check(const Options& options) {
+void check(const ConvertOptions& options) {
   if (!options.from.empty() || !options.to.empty() || !options.model.empty()) return;
   throw UsageError("[convert] one of --from, --to and --model must be given; frn convert --help says more");
 }
 
-void run(const Options& options) {
+void run(const ConvertOptions& options) {
   check(options);
   const auto mode = options.partial ? LoadMode::kPartial : LoadMode::kStrict;
   // Names first: a wrong one should not wait for a large file.
@@ -65,7 +65,7 @@ void run(const Options& options) {
 }  // namespace
 
 Command convert_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   std::string known;
   for (const auto& row : foreign_models()) {
     known += fmt::format("\n  {}:{} is {}", row.library, row.name, row.model);

@@ -17,7 +17,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct EvalOptions {
   std::string run;
   std::string data;
   std::string split = "validation";
@@ -69,7 +69,7 @@ void write_examples(const std::filesystem::path& folder, const data::Dataset& da
   }
 }
 
-void run(const Options& options) {
+void run(const EvalOptions& options) {
   set_threads(options.threads);
   const train::RunFolder folder{options.run};
   const auto trained = train::open_trained(folder, kWeights.at(options.weights));
@@ -125,7 +125,7 @@ void run(const Options& options) {
 }  // namespace
 
 Command eval_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalOptions>();
   return {.name = "eval",
           .help = "Measure a trained network: Precision@1 and Recall@5, or COCO's 12 numbers",
           .options = {{.name = "--run",

@@ -18,7 +18,7 @@ constexpr size_t kGap = 2;
 constexpr size_t kWidestLeft = 26;      // a longer name stands on a line of its own
 constexpr size_t kNarrowestRight = 20;  // on a terminal of a few columns
 
-struct Row {
+struct HelpRow {
   std::string left, right;
 };
 
@@ -95,7 +95,7 @@ std::string facts_of(const Option& option) {
   return facts.empty() ? "" : fmt::format(" ({})", listed(facts, "; "));
 }
 
-Row row_of(const Option& option) {
+HelpRow row_of(const Option& option) {
   const auto value = by_position(option) ? "" : value_name(option);
   return {option.name + (value.empty() ? "" : " ") + value, option.help + facts_of(option)};
 }
@@ -120,7 +120,7 @@ std::string wrapped(const std::string& text, size_t width, size_t indent) {
   return out;
 }
 
-size_t left_width(const std::vector<Row>& rows) {
+size_t left_width(const std::vector<HelpRow>& rows) {
   size_t out = 0;
   for (const auto& row : rows) {
     if (row.left.size() <= kWidestLeft) out = std::max(out, row.left.size());
@@ -128,7 +128,7 @@ size_t left_width(const std::vector<Row>& rows) {
   return out;
 }
 
-std::string printed(const std::vector<Row>& rows, size_t left, size_t width) {
+std::string printed(const std::vector<HelpRow>& rows, size_t left, size_t width) {
   const size_t indent = kMargin + left + kGap;
   const size_t right = std::max(kNarrowestRight, width - std::min(width, indent));
   std::string out;
@@ -159,10 +159,10 @@ std::string usage(const Command& command, const std::string& path, size_t width)
 
 struct Section {
   std::string heading;
-  std::vector<Row> rows;
+  std::vector<HelpRow> rows;
 };
 
-std::vector<Row>& rows_under(std::vector<Section>& sections, const std::string& heading) {
+std::vector<HelpRow>& rows_under(std::vector<Section>& sections, const std::string& heading) {
   const auto found =
       std::find_if(sections.begin(), sections.end(), [&](const auto& s) { return s.heading == heading; });
   if (found != sections.end()) return found->rows;

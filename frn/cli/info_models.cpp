@@ -12,7 +12,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct InfoModelsOptions {
   std::string norm = "frn+tlu";
   std::string weights_standardised = "off";
   std::string name;
@@ -45,7 +45,7 @@ std::string rounding_note(const NormActSpec& norm) {
                      multiple);
 }
 
-Value describe(const ModelRow& row, const Options& options) {
+Value describe(const ModelRow& row, const InfoModelsOptions& options) {
   const auto model_options = options.model();
   const auto model = make_uninitialised_model(row.name, model_options);
   const int64_t size = options.size > 0 ? options.size : row.input_size;
@@ -66,7 +66,7 @@ std::string millions_or_billions(double count) {
   return count < 1e9 ? fmt::format("{:.1f} M", count / 1e6) : fmt::format("{:.2f} G", count / 1e9);
 }
 
-void print_models(const Options& options) {
+void print_models(const InfoModelsOptions& options) {
   const auto note = rounding_note(NormActSpec::parse(options.norm));
   auto all = Value::empty_list();
   for (const auto& row : model_table()) all.push_back(describe(row, options));
@@ -97,7 +97,7 @@ void print_group(const char* title, const ParameterGroups::List& list) {
   for (const auto& [name, tensor] : list) fmt::print("  {:<48}{}\n", name, shape_text(tensor.sizes()));
 }
 
-void print_model(const Options& options) {
+void print_model(const InfoModelsOptions& options) {
   const auto& row = find_model(options.name);
   auto about = describe(row, options);
   const auto model = make_uninitialised_model(row.name, options.model());
@@ -128,7 +128,7 @@ void print_model(const Options& options) {
   print_group("not decayed", groups.not_decayed);
 }
 
-std::vector<Option> common_options(Options& options) {
+std::vector<Option> common_options(InfoModelsOptions& options) {
   return {{.name = "--norm",
            .to = &options.norm,
            .help = "Normalisation and activation, e.g. gn+relu; `frn info norms` lists them"},
@@ -147,7 +147,7 @@ std::vector<Option> common_options(Options& options) {
 }
 
 Command models_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InfoModelsOptions>();
   return {.name = "models",
           .help = "The networks with parameters, multiply-adds and input size",
           .options = common_options(*options),
@@ -155,7 +155,7 @@ Command models_command() {
 }
 
 Command model_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InfoModelsOptions>();
   Command out{.name = "model",
               .help = "One network, and with --parameters which of them weight decay changes",
               .options = {{.name = "NAME",

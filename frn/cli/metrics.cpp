@@ -11,7 +11,7 @@
 namespace frn::cli {
 namespace {
 
-struct Options {
+struct MetricsOptions {
   std::string truths;
   std::string detections;
   std::vector<int64_t> max_detections{1, 10, 100};
@@ -91,7 +91,7 @@ Value to_value(const CocoScores& scores, const CocoFile& file) {
   return out;
 }
 
-void coco(const Options& options) {
+void coco(const MetricsOptions& options) {
   const auto file = read_coco_truths(options.truths);
   print_problems(options.truths, file.problems);
   const auto detections = read_coco_detections(options.detections);
@@ -102,7 +102,7 @@ void coco(const Options& options) {
 }
 
 Command coco_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MetricsOptions>();
   return {.name = "coco",
           .help = "COCO's average precision and recall of boxes, as pycocotools has them",
           .options = {{.name = "GT",

@@ -28,9 +28,9 @@ namespace fs = std::filesystem;
 constexpr uint64_t kLongestFile = uint64_t{1} << 30;
 constexpr int64_t kMostBoxes = 100;
 constexpr int64_t kMostClasses = 5;
-constexpr double kLeastScore = 0.3;  // of boxes; a detector has hundreds of unlikely ones
+constexpr double kLeastShownScore = 0.3;  // of boxes; a detector has hundreds of unlikely ones
 
-struct Options {
+struct PredictOptions {
   std::string run;
   std::vector<std::string> images;
   int64_t top = 0;
@@ -110,7 +110,7 @@ class Pictures {
   std::set<std::string> taken_;
 };
 
-void run(const Options& options) {
+void run(const PredictOptions& options) {
   const auto files = files_of(options.images);
   const auto trained = train::open_trained({options.run});
   for (const auto& sentence : trained.damaged) fmt::print(stderr, "frn: {}\n", sentence);
@@ -124,7 +124,7 @@ void run(const Options& options) {
                                               : detects       ? kMostBoxes
                                                               : kMostClasses,
                                       .least_score = options.least_score >= 0 ? options.least_score
-                                                     : detects                ? kLeastScore
+                                                     : detects                ? kLeastShownScore
                                                                               : 0};
   const auto pipeline = train::evaluation_pipeline(trained.config, trained.facts);
   auto image = at::empty({1, pipeline.channels, pipeline.size, pipeline.size});
@@ -156,7 +156,7 @@ void run(const Options& options) {
 }  // namespace
 
 Command predict_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictOptions>();
   return {.name = "predict",
           .help = "Name the classes of image files, or draw the objects found in them",
           .options = {{.name = "IMAGE",

@@ -39,7 +39,7 @@ void on_signal(int number) {
     }
     const char* const notice = shown_at_first;
     if (requests == 1 && notice != nullptr && isatty(STDERR_FILENO) != 0) {
-      [[maybe_unused]] const auto written = write(STDERR_FILENO, notice, std::strlen(notice));
+      [[maybe_unused]] const auto written = ::write(STDERR_FILENO, notice, std::strlen(notice));
     }
   }
   requested = true;

@@ -28,7 +28,7 @@ namespace {
 
 using study::Settings;
 
-struct Options {
+struct StudyOptions {
   std::string name;
   std::string scale = "smoke";
   std::string out;
@@ -67,7 +67,7 @@ void set_from(const std::string& text, Settings& settings) {
   }
 }
 
-Settings given_settings(const Options& options, const study::Definition& study) {
+Settings given_settings(const StudyOptions& options, const study::Definition& study) {
   Settings out;
   for (const auto& text : options.set) set_from(text, out);
   const auto& scale = study.scale(options.scale);
@@ -117,7 +117,7 @@ std::vector<study::Cell> to_train(const std::vector<study::Cell>& all, const std
   return out;
 }
 
-int64_t jobs_of(const Options& options, const std::vector<PlannedCell>& plan) {
+int64_t jobs_of(const StudyOptions& options, const std::vector<PlannedCell>& plan) {
   if (options.jobs > 0) return options.jobs;
   const int64_t processors = std::max(1U, std::thread::hardware_concurrency());
   const int64_t threads = plan.front().config.threads;  // 0: all
@@ -138,7 +138,7 @@ void print_report(const study::Folder& folder) {
   fmt::print("wrote {} in {}\nreport: {}\n", fmt::join(names, ", "), folder.path.string(), page.string());
 }
 
-void refuse_another_study(const study::Folder& folder, const study::Text& text, const Options& options) {
+void refuse_another_study(const study::Folder& folder, const study::Text& text, const StudyOptions& options) {
   if (!folder.holds_study()) return;
   const auto before = folder.read_record();
   if (before.study == text.name && before.scale == options.scale) return;
@@ -158,7 +158,7 @@ struct Task {
   std::vector<PlannedCell> plan;               // what is trained for them
 };
 
-Task task_of(const Options& options, const study::Text& text, const study::Definition& study,
+Task task_of(const StudyOptions& options, const study::Text& text, const study::Definition& study,
              const study::Folder& folder) {
   const auto& scale = study.scale(options.scale);
   Task task{text, study, folder, given_settings(options, study), options.seeds > 0 ? options.seeds : scale.seeds,
@@ -179,7 +179,7 @@ std::map<std::string, std::string> same_of_wanted(const Task& task) {
   return out;
 }
 
-void train_and_report(const Options& options, const Task& task) {
+void train_and_report(const StudyOptions& options, const Task& task) {
   const auto& [text, study, folder, given, seeds, wanted, same_as, plan] = task;
   refuse_another_study(folder, text, options);
   std::set<std::string> asked;
@@ -204,7 +204,7 @@ void train_and_report(const Options& options, const Task& task) {
 }
 
 // A figure without cells.
-void draw_or_tell(const Options& options, const study::Text& text) {
+void draw_or_tell(const StudyOptions& options, const study::Text& text) {
   const std::filesystem::path folder = options.out.empty() ? "studies-out/" + text.name : options.out;
   if (!options.dry_run) draw_epsilon(text, folder);
   for (const auto& path : epsilon_files(folder)) {
@@ -212,7 +212,7 @@ void draw_or_tell(const Options& options, const study::Text& text) {
   }
 }
 
-void run(const Options& options) {
+void run(const StudyOptions& options) {
   if (options.list) return print_list();
   if (options.name.empty()) throw Error("study", "name a study, or the path of a TOML file; --list lists them");
   const auto text = study::find_study(options.name);
@@ -230,7 +230,7 @@ void run(const Options& options) {
 }  // namespace
 
 Command study_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StudyOptions>();
   return {.name = "study",
           .help = "Make a table or figure of the paper, or a study of your own",
           .options = {{.name = "NAME",

@@ -4,11 +4,10 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <thread>
 
 #include "frn/cli/allocator.h"
+#include "frn/cli/bench_seconds.h"
 #include "frn/train/run_folder.h"
 #include "frn/train/step.h"
 
@@ -17,16 +16,6 @@ namespace {
 
 // A step of more is measured on fewer images: some seconds for each network, not minutes.
 constexpr double kMostMultiplyAdds = 2e10;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
-
-namespace {
 
 // A few boxes of different sizes: what a detector's loss costs does not depend on where they are.
 std::vector<data::Target> some_targets(const PlannedCell& cell, int64_t images) {

@@ -38,7 +38,7 @@ const char* schedule_name(train::Decay decay) {
   return decay == train::Decay::kCosine ? "cosine" : decay == train::Decay::kStep ? "step" : "constant";
 }
 
-struct Options {
+struct TrainCommandOptions {
   TrainOptions settings;
   std::string out;
   bool resume = false;
@@ -151,7 +151,8 @@ std::string started_by_launcher() {
 }
 
 // Rank 0's part: settings that are checked, in a folder that holds them. torchrun's restarts resume by themselves.
-TrainConfig open_folder(const Options& options, const Given& given, const RunFolder& folder, const dist::Place& place) {
+TrainConfig open_folder(const TrainCommandOptions& options, const Given& given, const RunFolder& folder,
+                        const dist::Place& place) {
   if (options.resume || place.restarts > 0) {
     if (folder.holds_run()) return options.settings.resolve_resumed(folder.read_config(), given);
     if (options.resume) {
@@ -165,7 +166,7 @@ TrainConfig open_folder(const Options& options, const Given& given, const RunFol
   return config;
 }
 
-void run(const Options& options, const Given& given) {
+void run(const TrainCommandOptions& options, const Given& given) {
   if (options.processes > 1) {
     throw Exit{launch_processes(options.processes,
                                 {.advice = "--resume goes on from the newest checkpoint", .notice = kStopping})};
@@ -206,7 +207,7 @@ void run(const Options& options, const Given& given) {
 }  // namespace
 
 Command train_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainCommandOptions>();
   Command out{.name = "train",
               .help = "Train a network",
               .run = [options](const Given& given) { run(*options, given); },

@@ -10,8 +10,8 @@
 namespace frn::data {
 namespace {
 
-constexpr std::string_view kOperation = "data";
-constexpr uint64_t kLongestFile = uint64_t{1} << 30;
+constexpr std::string_view kBoxSetOperation = "data";
+constexpr uint64_t kLongestImageFile = uint64_t{1} << 30;
 
 // As a person writes it: no digits beyond those that the file had.
 std::string text_of(double number) {
@@ -90,10 +90,10 @@ std::string BoxSet::name(int64_t index) const { return (folder_ / list_.at(stati
 std::unique_ptr<ImageSource> BoxSet::open(int64_t index) const {
   const auto path = name(index);
   const auto& said = list_.at(static_cast<size_t>(index)).size;
-  auto image = open_image(read_file(path, kOperation, kLongestFile), path);
+  auto image = open_image(read_file(path, kBoxSetOperation, kLongestImageFile), path);
   const bool known = said.height > 0 && said.width > 0;
   if (known && image->size() != said) {
-    fail_file(kOperation, path,
+    fail_file(kBoxSetOperation, path,
               "it must have " + text_of(said) + ", as its annotation says, but has " + text_of(image->size()) +
                   "; its boxes may be those of another image, or of this one before a rotation");
   }

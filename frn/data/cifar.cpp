@@ -12,7 +12,7 @@ namespace {
 constexpr Size kSize{32, 32};
 constexpr int64_t kChannels = 3;
 constexpr auto kImageBytes = static_cast<size_t>(kSize.height * kSize.width * kChannels);
-constexpr uint64_t kLongestFile = uint64_t{1} << 34;
+constexpr uint64_t kLongestCifarFile = uint64_t{1} << 34;
 
 struct Layout {
   std::string_view kind;
@@ -25,7 +25,7 @@ struct Layout {
 
 PixelFile read_records(const std::filesystem::path& path, const Layout& layout) {
   const size_t stride = layout.label_bytes + kImageBytes;
-  Bytes bytes = read_file(path, layout.kind, kLongestFile);
+  Bytes bytes = read_file(path, layout.kind, kLongestCifarFile);
   if (bytes.size() == 0 || bytes.size() % stride != 0) {
     fail_file(layout.kind, path,
               "its length must be a multiple of " + std::to_string(stride) +

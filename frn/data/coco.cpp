@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOperation = "coco";
+constexpr std::string_view kCocoOperation = "coco";
 constexpr std::string_view kPrefix = "instances_";
 constexpr std::string_view kEnding = ".json";
 
@@ -51,7 +51,7 @@ fs::path find_annotations(const fs::path& folder, Split split) {
   auto found = annotations_in(folder / "annotations", split);
   if (found.empty()) found = annotations_in(folder, split);
   if (found.size() > 1) {
-    fail_file(kOperation, folder,
+    fail_file(kCocoOperation, folder,
               "it must hold one file instances_" + std::string(word_of(split)) + "*.json but has " +
                   found[0].filename().string() + " and " + found[1].filename().string() +
                   "; name the files, as coco:" + std::string(kCocoForm));
@@ -69,7 +69,7 @@ fs::path find_images(const fs::path& folder, const fs::path& annotations, Split 
   for (const auto& name : tried) {
     if (fs::is_directory(folder / name)) return folder / name;
   }
-  fail_file(kOperation, folder,
+  fail_file(kCocoOperation, folder,
             "it must hold the images of " + file + " in a folder " + own + ", " + word +
                 ", images or JPEGImages but has none of them; name the folder, as coco:" + std::string(kCocoForm));
 }
@@ -86,7 +86,7 @@ SplitFiles files_named_by(const std::string& part) {
 SplitFiles files_named(const std::string& text, Split split) {
   const auto count = [&](char letter) { return std::count(text.begin(), text.end(), letter); };
   if (count('@') == 0) {
-    fail_file(kOperation, text,
+    fail_file(kCocoOperation, text,
               std::string("it must be a folder but ") + (fs::exists(text) ? "is none" : "does not exist") +
                   "; or name the files, as coco:" + std::string(kCocoForm));
   }
@@ -96,9 +96,9 @@ SplitFiles files_named(const std::string& text, Split split) {
   const bool whole = !training.annotations.empty() && !training.images.empty() && !validation.annotations.empty() &&
                      !validation.images.empty();
   if (whole && count(',') == 1 && count('@') == 2) return split == Split::kTrain ? training : validation;
-  throw Error(kOperation, "after coco: stands a folder or " + std::string(kCocoForm) +
-                              ", with one comma and two @, but '" + text +
-                              "' is neither; paths that hold these signs need a link of another name");
+  throw Error(kCocoOperation, "after coco: stands a folder or " + std::string(kCocoForm) +
+                                  ", with one comma and two @, but '" + text +
+                                  "' is neither; paths that hold these signs need a link of another name");
 }
 
 // None when a folder has none for the split.
@@ -110,7 +110,7 @@ fs::path images_of(const fs::path& named, const fs::path& annotations, Split spl
   if (fs::is_directory(named)) return find_images(named, annotations, split);
   auto images = files_named(named.string(), split).images;
   if (fs::is_directory(images)) return images;
-  fail_file(kOperation, images,
+  fail_file(kCocoOperation, images,
             "it must be the folder of the images of " + annotations.string() + " but " +
                 (fs::exists(images) ? "is none" : "does not exist"));
 }
@@ -142,7 +142,7 @@ class Classes {
     for (const auto& other : others) {
       const auto label = label_of(other.id);
       if (!label || other.name.empty() || names_[static_cast<size_t>(*label)] == other.name) continue;
-      fail_file(kOperation, source,
+      fail_file(kCocoOperation, source,
                 "category " + std::to_string(other.id) + " must be '" + names_[static_cast<size_t>(*label)] +
                     "', as in " + source_ + ", but is '" + other.name + "'; give both files the same categories");
     }
@@ -199,7 +199,7 @@ class Assembly {
     places_.reserve(images.size());
     for (auto& image : images) {
       const auto where = ", image " + std::to_string(image.id);
-      if (image.file_name.empty()) fail_file(kOperation, source_ + where, "it must have a file_name but has none");
+      if (image.file_name.empty()) fail_file(kCocoOperation, source_ + where, "it must have a file_name but has none");
       const auto place = static_cast<int64_t>(parts_.list.size());
       if (!places_.emplace(image.id, place).second) {
         tell(where + " (" + image.file_name + ")", "its id comes twice, and nobody knows whose boxes are whose", true);
@@ -207,7 +207,7 @@ class Assembly {
       }
       parts_.list.push_back({std::move(image.file_name), image.id, {image.height, image.width}});
     }
-    if (parts_.list.empty()) fail_file(kOperation, source_, "it must list images but lists none");
+    if (parts_.list.empty()) fail_file(kCocoOperation, source_, "it must list images but lists none");
   }
 
   // They do no harm here; other programs lose all but the last one.
@@ -258,12 +258,12 @@ class Assembly {
   std::unordered_map<int64_t, int64_t> places_;  // of images, by id
 };
 
-std::shared_ptr<const Dataset> open_split(const fs::path& named, Split split, const SetFacts& usual) {
+std::shared_ptr<const Dataset> open_coco_split(const fs::path& named, Split split, const SetFacts& usual) {
   const auto annotations = annotations_of(named, split);
   if (annotations.empty()) {
     const std::string word(word_of(split));
     fail_file(
-        kOperation, named,
+        kCocoOperation, named,
         "it must hold annotations/instances_" + word + "2017.json, or another instances_" + word +
             "*.json there or in the folder itself, but has none; or name the files, as coco:" + std::string(kCocoForm));
   }
@@ -274,7 +274,7 @@ std::shared_ptr<const Dataset> open_split(const fs::path& named, Split split, co
   const bool is_other = split != Split::kTrain && !training.empty();
   const Classes classes(is_other ? read_coco_categories(training) : file.categories,
                         is_other ? training.string() : annotations.string());
-  if (classes.ids().empty()) fail_file(kOperation, classes.source(), "it must list categories but lists none");
+  if (classes.ids().empty()) fail_file(kCocoOperation, classes.source(), "it must list categories but lists none");
   if (is_other) classes.check_same(file.categories, annotations.string());
   return std::make_shared<BoxSet>(Assembly(files, classes, usual).take(std::move(file)));
 }
@@ -283,9 +283,9 @@ std::shared_ptr<const Dataset> open_split(const fs::path& named, Split split, co
 
 std::shared_ptr<const Dataset> open_coco(const fs::path& files, Split split, const SetFacts& usual) {
   try {
-    return open_split(files, split, usual);
+    return open_coco_split(files, split, usual);
   } catch (const fs::filesystem_error& error) {
-    fail_file(kOperation, error.path1(), "cannot read: " + error.code().message());
+    fail_file(kCocoOperation, error.path1(), "cannot read: " + error.code().message());
   }
 }
 

@@ -7,13 +7,13 @@
 namespace frn::data {
 namespace {
 
-constexpr std::string_view kOperation = "idx";
+constexpr std::string_view kIdxOperation = "idx";
 constexpr uint8_t kUnsignedBytes = 8;
 constexpr size_t header_size(size_t dimensions) { return 4 + 4 * dimensions; }
 constexpr size_t kLongestHeader = header_size(3);
 
 [[noreturn]] void fail(std::string_view source, const std::string& sentence) {
-  fail_file(kOperation, source, sentence);
+  fail_file(kIdxOperation, source, sentence);
 }
 
 // The shape, after the header was found to be that of unsigned bytes with so many dimensions.

@@ -9,15 +9,15 @@
 namespace frn::data {
 namespace {
 
-constexpr std::string_view kOperation = "idx";
-constexpr uint64_t kLongestFile = uint64_t{1} << 36;
+constexpr std::string_view kIdxSetOperation = "idx";
+constexpr uint64_t kLongestIdxFile = uint64_t{1} << 36;
 
 // With or without .gz; the plain one wins.
 std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& name) {
   for (const auto& path : {folder / name, folder / (name + ".gz")}) {
     if (std::filesystem::exists(path)) return path;
   }
-  fail_file(kOperation, folder, "it must hold " + name + " or " + name + ".gz but holds neither");
+  fail_file(kIdxSetOperation, folder, "it must hold " + name + " or " + name + ".gz but holds neither");
 }
 
 std::vector<std::string> numbered(size_t count) {
@@ -32,16 +32,16 @@ std::shared_ptr<const Dataset> make_idx_set(IdxArray images, const IdxArray& lab
                                             const std::string& source, std::vector<std::string> classes) {
   const auto& shape = images.shape;
   if (shape[0] != labels.shape[0]) {
-    fail_file(kOperation, source,
+    fail_file(kIdxSetOperation, source,
               "there must be one label per image but there are " + std::to_string(labels.shape[0]) + " labels for " +
                   std::to_string(shape[0]) + " images");
   }
-  if (images.count == 0) fail_file(kOperation, source, "it must hold images but holds none");
+  if (images.count == 0) fail_file(kIdxSetOperation, source, "it must hold images but holds none");
   const auto values = labels.values();
   const size_t highest = *std::max_element(values.begin(), values.end());
   if (classes.empty()) classes = numbered(highest + 1);
   if (highest >= classes.size()) {
-    fail_file(kOperation, source,
+    fail_file(kIdxSetOperation, source,
               "labels must be below " + std::to_string(classes.size()) + " but one is " + std::to_string(highest));
   }
   const Size size{shape[1], shape[2]};
@@ -57,7 +57,7 @@ std::shared_ptr<const Dataset> open_idx(const std::filesystem::path& folder, Spl
   const std::string part = split == Split::kTrain ? "train" : "t10k";
   const auto load = [&](const std::string& name, size_t dimensions) {
     const auto path = find_file(folder, part + name);
-    return parse_idx(read_file(path, kOperation, kLongestFile), dimensions, path.string());
+    return parse_idx(read_file(path, kIdxSetOperation, kLongestIdxFile), dimensions, path.string());
   };
   auto images = load("-images-idx3-ubyte", 3);
   const auto labels = load("-labels-idx1-ubyte", 1);

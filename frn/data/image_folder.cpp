@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOperation = "imagefolder";
+constexpr std::string_view kImageFolderOperation = "imagefolder";
 constexpr std::array<std::string_view, 3> kExtensions{".jpg", ".jpeg", ".png"};
-constexpr uint64_t kLongestFile = uint64_t{1} << 30;
+constexpr uint64_t kLongestFolderImage = uint64_t{1} << 30;
 
 struct Sample {
   std::string path;  // from the split's folder
@@ -36,7 +36,7 @@ class FolderSet : public Dataset {
   std::string name(int64_t index) const override { return path(index).string(); }
   std::unique_ptr<ImageSource> open(int64_t index) const override {
     const auto file = path(index);
-    return open_image(read_file(file, kOperation, kLongestFile), file.string());
+    return open_image(read_file(file, kImageFolderOperation, kLongestFolderImage), file.string());
   }
 
  private:
@@ -80,9 +80,9 @@ std::vector<std::string> images_of(const fs::path& split_folder, const std::stri
   return paths;
 }
 
-std::shared_ptr<const Dataset> open_split(const fs::path& root, const fs::path& folder, const SetFacts& usual) {
+std::shared_ptr<const Dataset> open_folder_split(const fs::path& root, const fs::path& folder, const SetFacts& usual) {
   if (!fs::is_directory(folder)) {
-    fail_file(kOperation, root,
+    fail_file(kImageFolderOperation, root,
               "it must hold the folders train and val, with one folder per class in each, but has no " +
                   folder.filename().string());
   }
@@ -93,16 +93,17 @@ std::shared_ptr<const Dataset> open_split(const fs::path& root, const fs::path& 
   for (const auto& name : names) {
     const auto known = std::lower_bound(classes.begin(), classes.end(), name);
     if (known == classes.end() || *known != name) {
-      fail_file(kOperation, folder / name,
+      fail_file(kImageFolderOperation, folder / name,
                 "this class has no folder under train/; every class of val/ must be one of train/");
     }
     auto paths = images_of(folder, name);
     if (paths.empty()) {
-      fail_file(kOperation, folder / name, "a class must hold files that end in .jpg, .jpeg or .png but holds none");
+      fail_file(kImageFolderOperation, folder / name,
+                "a class must hold files that end in .jpg, .jpeg or .png but holds none");
     }
     for (auto& path : paths) samples.push_back({std::move(path), known - classes.begin()});
   }
-  if (samples.empty()) fail_file(kOperation, folder, "it must hold one folder per class but holds none");
+  if (samples.empty()) fail_file(kImageFolderOperation, folder, "it must hold one folder per class but holds none");
   return std::make_shared<FolderSet>(folder, std::move(classes), std::move(samples), usual);
 }
 
@@ -110,9 +111,9 @@ std::shared_ptr<const Dataset> open_split(const fs::path& root, const fs::path& 
 
 std::shared_ptr<const Dataset> open_image_folder(const fs::path& folder, Split split, const SetFacts& usual) {
   try {
-    return open_split(folder, folder / (split == Split::kTrain ? "train" : "val"), usual);
+    return open_folder_split(folder, folder / (split == Split::kTrain ? "train" : "val"), usual);
   } catch (const fs::filesystem_error& error) {
-    fail_file(kOperation, error.path1(), "cannot read: " + error.code().message());
+    fail_file(kImageFolderOperation, error.path1(), "cannot read: " + error.code().message());
   }
 }
 

@@ -20,7 +20,7 @@ constexpr std::array<uint8_t, 6> kExifStart{'E', 'x', 'i', 'f', 0, 0};
 constexpr int kMostScans = 500;  // a progressive file of a few bytes per scan could keep a decoder busy for hours
 constexpr unsigned kMostReduction = 8;
 
-struct Decoder {
+struct JpegDecoder {
   jpeg_decompress_struct info;
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
@@ -29,7 +29,7 @@ struct Decoder {
 };
 
 [[noreturn]] void give_up(j_common_ptr common) {
-  auto* decoder = static_cast<Decoder*>(common->client_data);
+  auto* decoder = static_cast<JpegDecoder*>(common->client_data);
   common->err->format_message(common, decoder->message.data());
   std::longjmp(decoder->jump, 1);
 }
@@ -47,7 +47,7 @@ void on_message(j_common_ptr common, int level) {
 void on_progress(j_common_ptr common) {
   const auto* info = reinterpret_cast<j_decompress_ptr>(common);
   if (info->input_scan_number <= kMostScans) return;
-  auto* decoder = static_cast<Decoder*>(common->client_data);
+  auto* decoder = static_cast<JpegDecoder*>(common->client_data);
   std::snprintf(decoder->message.data(), decoder->message.size(), "it has more than %d scans", kMostScans);
   std::longjmp(decoder->jump, 1);
 }
@@ -55,7 +55,7 @@ void on_progress(j_common_ptr common) {
 // Runs `work`, which libjpeg leaves by a jump when the file is broken: then false. Neither `work` nor what it calls may
 // have objects with destructors.
 template <class Work>
-[[gnu::noinline]] bool guarded(Decoder& decoder, const Work& work) {
+[[gnu::noinline]] bool guarded(JpegDecoder& decoder, const Work& work) {
   if (setjmp(decoder.jump) != 0) return false;  // NOLINT(cert-err52-cpp): libjpeg has no other way
   work(decoder.info);
   return true;
@@ -212,7 +212,7 @@ class JpegSource : public ImageSource {
 
   Bytes file_;
   std::string name_;
-  mutable Decoder decoder_{};
+  mutable JpegDecoder decoder_{};
   mutable bool header_is_read_ = true;  // by the constructor; each read uses it up
   Size stored_;
   Orientation orientation_;

@@ -76,7 +76,7 @@ class NoiseSet : public Dataset {
   int64_t size_;
 };
 
-[[noreturn]] void fail(const std::string& text) {
+[[noreturn]] void fail_noise(const std::string& text) {
   throw Error("random", "after random: stands SIZExCHANNELSxCLASSES, as in random:224x3x1000 (size up to " +
                             std::to_string(kLargestSize) + ", channels 1 or 3, classes up to " +
                             std::to_string(kMostClasses) + "), but there is '" + text + "'");
@@ -88,7 +88,7 @@ Shape parse_shape(const std::string& text) {
   const bool parsed = parse_dimensions(text, {&shape.size, &shape.channels, &shape.classes});
   const bool fits = shape.size >= 1 && shape.size <= kLargestSize && (shape.channels == 1 || shape.channels == 3) &&
                     shape.classes >= 1 && shape.classes <= kMostClasses;
-  if (!parsed || !fits) fail(text);
+  if (!parsed || !fits) fail_noise(text);
   return shape;
 }
 

@@ -18,7 +18,7 @@ constexpr double kByte = 1.0 / 255;
 constexpr double kLeastTrainedSide = 1;  // of boxes, in pixels of the result
 
 // An image of the wanted size and channels, to be mirrored while it is written.
-struct Prepared {
+struct PreparedImage {
   Image image;
   Geometry geometry;
 };
@@ -41,14 +41,14 @@ Image read_resized(const ImageSource& source, const Region& region, const Size& 
 }
 
 // Nothing is scaled down while it is decoded: an evaluation has to see what other libraries see.
-Prepared whole_image(const ImageSource& source, const Pipeline& pipeline) {
+PreparedImage whole_image(const ImageSource& source, const Pipeline& pipeline) {
   const Size size = source.size();
   const Region whole{0, 0, size.height, size.width};
   return {read_resized(source, whole, size, pipeline), geometry_of(size, whole, {pipeline.size, pipeline.size})};
 }
 
 // With the roundings of torchvision's Resize and CenterCrop.
-Prepared middle_of(const ImageSource& source, const Pipeline& pipeline) {
+PreparedImage middle_of(const ImageSource& source, const Pipeline& pipeline) {
   const Size size = source.size();
   const auto shorter = static_cast<int64_t>(std::floor(static_cast<double>(pipeline.size) / pipeline.crop));
   const auto longer = [&](int64_t side) {
@@ -67,7 +67,7 @@ Prepared middle_of(const ImageSource& source, const Pipeline& pipeline) {
   return {part(image, {begin(wanted.height), begin(wanted.width), pipeline.size, pipeline.size}), geometry};
 }
 
-Prepared shifted_image(Prepared prepared, int64_t down, int64_t right) {
+PreparedImage shifted_image(PreparedImage prepared, int64_t down, int64_t right) {
   prepared.image = shifted(prepared.image, down, right);
   auto& geometry = prepared.geometry;
   geometry.left = -static_cast<double>(right) / geometry.x_scale;
@@ -76,12 +76,12 @@ Prepared shifted_image(Prepared prepared, int64_t down, int64_t right) {
 }
 
 // A region of a training image, stretched to the wanted size.
-Prepared stretched(const ImageSource& source, const Region& region, const Pipeline& pipeline) {
+PreparedImage stretched(const ImageSource& source, const Region& region, const Pipeline& pipeline) {
   const Size result{pipeline.size, pipeline.size};
   return {read_resized(source, region, result, pipeline), geometry_of(source.size(), region, result)};
 }
 
-Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipeline) {
+PreparedImage prepare(const ImageSource& source, Random& random, const Pipeline& pipeline) {
   switch (pipeline.augmentation) {
     case Augmentation::kPadCropFlip: {
       const int64_t pad = pipeline.size / kPadShare;
@@ -109,7 +109,7 @@ Prepared prepare(const ImageSource& source, Random& random, const Pipeline& pipe
   return pipeline.crop > 0 ? middle_of(source, pipeline) : whole_image(source, pipeline);
 }
 
-void write_distorted(const Prepared& prepared, Random& random, const Pipeline& pipeline, std::span<float> out,
+void write_distorted(const PreparedImage& prepared, Random& random, const Pipeline& pipeline, std::span<float> out,
                      PixelLayout layout) {
   const auto& size = prepared.image.size;
   const auto plane = static_cast<size_t>(size.height * size.width);

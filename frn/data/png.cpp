@@ -12,7 +12,7 @@
 namespace frn::data {
 namespace {
 
-struct Decoder {
+struct PngDecoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
   std::span<const uint8_t> rest;  // of the file
@@ -21,7 +21,7 @@ struct Decoder {
 };
 
 [[noreturn]] void give_up(png_structp png, png_const_charp text) {
-  auto* decoder = static_cast<Decoder*>(png_get_error_ptr(png));
+  auto* decoder = static_cast<PngDecoder*>(png_get_error_ptr(png));
   std::snprintf(decoder->message.data(), decoder->message.size(), "%s", text);
   std::longjmp(decoder->jump, 1);
 }
@@ -29,7 +29,7 @@ struct Decoder {
 void ignore(png_structp, png_const_charp) {}  // warnings: of colour profiles, comments and the like
 
 void give_bytes(png_structp png, png_bytep out, size_t count) {
-  auto* decoder = static_cast<Decoder*>(png_get_io_ptr(png));
+  auto* decoder = static_cast<PngDecoder*>(png_get_io_ptr(png));
   if (count > decoder->rest.size()) give_up(png, "the file ends too early");
   std::memcpy(out, decoder->rest.data(), count);
   decoder->rest = decoder->rest.subspan(count);
@@ -57,7 +57,7 @@ void leave_out_texts(png_structp png) {
 
 // As in jpeg.cpp: `work` must have no objects with destructors.
 template <class Work>
-[[gnu::noinline]] bool guarded(Decoder& decoder, const Work& work) {
+[[gnu::noinline]] bool guarded(PngDecoder& decoder, const Work& work) {
   if (setjmp(decoder.jump) != 0) return false;  // NOLINT(cert-err52-cpp): libpng has no other way
   work();
   return true;
@@ -145,10 +145,10 @@ class PngSource : public ImageSource {
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
 
-    Decoder decoder;
+    PngDecoder decoder;
   };
 
-  [[noreturn]] void fail(const Decoder& decoder) const {
+  [[noreturn]] void fail(const PngDecoder& decoder) const {
     fail_file("image", name_, "it is broken: " + std::string(decoder.message.data()));
   }
 

@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kShapes{"disc", "square", "triangle"};
 constexpr auto kShapeCount = static_cast<int64_t>(kShapes.size());
-constexpr int64_t kMostClasses = 1000;
+constexpr int64_t kMostShapeClasses = 1000;
 constexpr int64_t kSmallestSize = 32;
-constexpr int64_t kLargestSize = 4096;
+constexpr int64_t kLargestShapesSize = 4096;
 constexpr int64_t kMostImages = 1'000'000;
 constexpr int64_t kTrainPerValidation = 5;
 
@@ -27,7 +27,7 @@ constexpr double kEmptyShare = 0.1;  // of images, without any shape
 constexpr int64_t kMostShapes = 6;
 constexpr double kSmallestSide = 0.1;  // of the image's; the largest is four times that
 constexpr double kMostHidden = 0.3;    // of a shape's box, by the box of another
-constexpr int kTries = 20;             // to place a shape
+constexpr int kTriesToPlace = 20;      // to place a shape
 constexpr int kMostGradient = 30;      // between the ground's top and bottom, of 255
 constexpr int kNoise = 24;             // either way, of 255
 constexpr int kLeastContrast = 110;    // to the ground, of the channel that differs most
@@ -43,7 +43,7 @@ struct Settings {
   int64_t images = 1000;
 };
 
-struct Shape {
+struct DrawnShape {
   int64_t label = 0;
   int64_t left = 0;
   int64_t top = 0;
@@ -55,7 +55,7 @@ using Colour = std::array<int, 3>;
 // --- Where the shapes lie ---
 
 // The share of the smaller box that the other one covers.
-double covered(const Shape& a, const Shape& b) {
+double covered(const DrawnShape& a, const DrawnShape& b) {
   const auto overlap = [](int64_t begin, int64_t length, int64_t other, int64_t other_length) {
     return static_cast<double>(
         std::max<int64_t>(0, std::min(begin + length, other + other_length) - std::max(begin, other)));
@@ -64,9 +64,9 @@ double covered(const Shape& a, const Shape& b) {
   return overlap(a.left, a.side, b.left, b.side) * overlap(a.top, a.side, b.top, b.side) / (smaller * smaller);
 }
 
-Shape draw_shape(const Settings& settings, Random& random) {
+DrawnShape draw_shape(const Settings& settings, Random& random) {
   const auto size = static_cast<double>(settings.size);
-  Shape shape;
+  DrawnShape shape;
   shape.label = random.below(settings.classes);
   // As many small ones as large ones. Without powers, of which machines differ in the last digit.
   const double least = random.coin() ? kSmallestSide : 2 * kSmallestSide;
@@ -76,15 +76,15 @@ Shape draw_shape(const Settings& settings, Random& random) {
   return shape;
 }
 
-std::vector<Shape> draw_shapes(const Settings& settings, RandomKey key) {
+std::vector<DrawnShape> draw_shapes(const Settings& settings, RandomKey key) {
   Random random(key.with(kOfShapes));
-  std::vector<Shape> shapes;
+  std::vector<DrawnShape> shapes;
   if (random.uniform() < kEmptyShare) return shapes;
   const auto wanted = static_cast<size_t>(1 + random.below(kMostShapes));
   for (size_t i = 0; i < wanted; ++i) {
-    for (int attempt = 0; attempt < kTries; ++attempt) {
+    for (int attempt = 0; attempt < kTriesToPlace; ++attempt) {
       const auto shape = draw_shape(settings, random);
-      const auto hides = [&](const Shape& other) { return covered(shape, other) > kMostHidden; };
+      const auto hides = [&](const DrawnShape& other) { return covered(shape, other) > kMostHidden; };
       if (std::any_of(shapes.begin(), shapes.end(), hides)) continue;
       shapes.push_back(shape);
       break;
@@ -96,7 +96,7 @@ std::vector<Shape> draw_shapes(const Settings& settings, RandomKey key) {
 // --- How they look ---
 
 // Whether a pixel of the shape's square belongs to it. Every side of the square is touched, so the square is the box.
-bool is_inside(const Shape& shape, int64_t x, int64_t y) {
+bool is_inside(const DrawnShape& shape, int64_t x, int64_t y) {
   const int64_t across = std::abs(2 * x + 1 - shape.side);  // of its middle, in half pixels
   const int64_t down = std::abs(2 * y + 1 - shape.side);
   const int64_t kind = shape.label % kShapeCount;
@@ -144,7 +144,7 @@ void paint_ground(const Colour& top, const Colour& bottom, Image& image) {
   }
 }
 
-void paint_shape(const Shape& shape, const Colour& colour, Image& image) {
+void paint_shape(const DrawnShape& shape, const Colour& colour, Image& image) {
   for (int64_t y = 0; y < shape.side; ++y) {
     auto* row = image.pixels.data() + ((shape.top + y) * image.size.width + shape.left) * 3;
     for (int64_t x = 0; x < shape.side; ++x) {
@@ -246,20 +246,20 @@ class ShapesSet : public Dataset {
 
 // --- Its name ---
 
-[[noreturn]] void fail(const std::string& text) {
+[[noreturn]] void fail_shapes(const std::string& text) {
   throw Error("shapes", "after shapes: stands SIZExCLASSESxIMAGES, as in shapes:128x3x1000 (size " +
-                            std::to_string(kSmallestSize) + " to " + std::to_string(kLargestSize) + ", classes 1 to " +
-                            std::to_string(kMostClasses) + ", training images up to " + std::to_string(kMostImages) +
-                            "), but there is '" + text + "'");
+                            std::to_string(kSmallestSize) + " to " + std::to_string(kLargestShapesSize) +
+                            ", classes 1 to " + std::to_string(kMostShapeClasses) + ", training images up to " +
+                            std::to_string(kMostImages) + "), but there is '" + text + "'");
 }
 
 Settings parse_settings(const std::string& text) {
   Settings settings;
   if (text.empty()) return settings;
   const bool parsed = parse_dimensions(text, {&settings.size, &settings.classes, &settings.images});
-  const bool fits = settings.size >= kSmallestSize && settings.size <= kLargestSize && settings.classes >= 1 &&
-                    settings.classes <= kMostClasses && settings.images >= 1 && settings.images <= kMostImages;
-  if (!parsed || !fits) fail(text);
+  const bool fits = settings.size >= kSmallestSize && settings.size <= kLargestShapesSize && settings.classes >= 1 &&
+                    settings.classes <= kMostShapeClasses && settings.images >= 1 && settings.images <= kMostImages;
+  if (!parsed || !fits) fail_shapes(text);
   return settings;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kOperation = "voc";
+constexpr std::string_view kVocOperation = "voc";
 constexpr uint64_t kLongestAnnotation = uint64_t{16} << 20;
 constexpr uint64_t kLongestList = uint64_t{256} << 20;
 constexpr std::array<std::string_view, 20> kVocClasses{
@@ -46,14 +46,14 @@ std::string without_spaces_around(const std::string& line) {
 
 std::vector<Entry> read_entries(const fs::path& folder, const fs::path& list) {
   std::vector<Entry> entries;
-  for (const auto& line : read_lines(list, kOperation, kLongestList)) {
+  for (const auto& line : read_lines(list, kVocOperation, kLongestList)) {
     const auto name = without_spaces_around(line);
     if (name.empty()) continue;
     const auto path = folder / "Annotations" / (name + ".xml");
-    const auto bytes = read_file(path, kOperation, kLongestAnnotation);
+    const auto bytes = read_file(path, kVocOperation, kLongestAnnotation);
     entries.push_back({name, parse_voc(bytes.span(), path.string())});
   }
-  if (entries.empty()) fail_file(kOperation, list, "it must name images, one in a line, but names none");
+  if (entries.empty()) fail_file(kVocOperation, list, "it must name images, one in a line, but names none");
   return entries;
 }
 
@@ -108,7 +108,7 @@ void add(const Entry& entry, const fs::path& folder, const std::map<std::string,
   }
 }
 
-std::shared_ptr<const Dataset> open_split(const fs::path& folder, Split split, const SetFacts& usual) {
+std::shared_ptr<const Dataset> open_voc_split(const fs::path& folder, Split split, const SetFacts& usual) {
   const auto list = list_of(folder, split);
   const auto entries = read_entries(folder, list);
   const auto training = list_of(folder, Split::kTrain);
@@ -121,7 +121,7 @@ std::shared_ptr<const Dataset> open_split(const fs::path& folder, Split split, c
                     .problems = {},
                     .facts = usual};
   if (parts.classes.empty())
-    fail_file(kOperation, list, "its images must hold objects but there is none in any of them");
+    fail_file(kVocOperation, list, "its images must hold objects but there is none in any of them");
   std::map<std::string, int64_t> labels;
   for (const auto& name : parts.classes) labels.emplace(name, static_cast<int64_t>(labels.size()));
   for (const auto& entry : entries) add(entry, folder, labels, parts);
@@ -132,14 +132,14 @@ std::shared_ptr<const Dataset> open_split(const fs::path& folder, Split split, c
 
 std::shared_ptr<const Dataset> open_voc(const fs::path& folder, Split split, const SetFacts& usual) {
   if (!fs::is_directory(folder / "ImageSets" / "Main")) {
-    fail_file(kOperation, folder,
+    fail_file(kVocOperation, folder,
               "it must hold the folders Annotations, JPEGImages and ImageSets/Main, as Pascal VOC's years do, but has "
               "no ImageSets/Main");
   }
   try {
-    return open_split(folder, split, usual);
+    return open_voc_split(folder, split, usual);
   } catch (const fs::filesystem_error& error) {
-    fail_file(kOperation, error.path1(), "cannot read: " + error.code().message());
+    fail_file(kVocOperation, error.path1(), "cannot read: " + error.code().message());
   }
 }
 

@@ -10,7 +10,7 @@
 namespace frn::data {
 namespace {
 
-constexpr std::string_view kOperation = "voc";
+constexpr std::string_view kVocFileOperation = "voc";
 constexpr double kMostPixels = 1e9;
 constexpr size_t kMostShown = 60;  // of a text that is wrong
 
@@ -36,7 +36,7 @@ class Reader {
  public:
   explicit Reader(std::string_view source) : source_(source) {}
 
-  [[noreturn]] void fail(const std::string& sentence) const { fail_file(kOperation, source_, sentence); }
+  [[noreturn]] void fail(const std::string& sentence) const { fail_file(kVocFileOperation, source_, sentence); }
 
   double number(const pugi::xml_node& parent, const char* name, const std::string& what) const {
     const std::string_view text = trimmed(parent.child(name).text().get());

@@ -15,7 +15,7 @@
 namespace frn::fetch {
 namespace {
 
-constexpr const char* kOperation = "data";
+constexpr const char* kPublishedOperation = "data";
 // Beside its data an archive holds a page of text.
 constexpr uint64_t kText = 1 << 20;
 
@@ -72,14 +72,14 @@ const std::array<Published, 3>& table() {
   return rows;
 }
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& sentence) {
-  throw Error(kOperation, path.string() + ": " + sentence);
+[[noreturn]] void fail_published(const std::filesystem::path& path, const std::string& sentence) {
+  throw Error(kPublishedOperation, path.string() + ": " + sentence);
 }
 
 void make_folder(const std::filesystem::path& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) fail(path, "cannot make the folder: " + error.message());
+  if (error) fail_published(path, "cannot make the folder: " + error.message());
 }
 
 // The first file of the set that is missing or has another length; empty when there is none.
@@ -121,13 +121,13 @@ uint64_t largest_size(const Published& set) {
 // Not std::filesystem::copy_file, which calls a full disk an input/output error.
 void copy_to(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::ifstream in(from, std::ios::binary);
-  WholeFile out(to, kOperation);
+  WholeFile out(to, kPublishedOperation);
   std::vector<char> buffer(size_t{1} << 20);
   do {
     in.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
     out.write(std::string_view(buffer.data(), static_cast<size_t>(in.gcount())));
   } while (in);
-  if (!in.eof()) fail(from, "cannot read");
+  if (!in.eof()) fail_published(from, "cannot read");
   out.put_in_place();
 }
 
@@ -153,9 +153,9 @@ void sync_all(const std::filesystem::path& folder) {
     if (entry->is_directory(error))
       sync_folder(entry->path());
     else
-      sync_file(entry->path(), kOperation);
+      sync_file(entry->path(), kPublishedOperation);
   }
-  if (error) fail(folder, "cannot read: " + error.message());
+  if (error) fail_published(folder, "cannot read: " + error.message());
   sync_folder(folder);
 }
 
@@ -169,8 +169,8 @@ const Published& find_published(std::string_view name) {
     if (set.name == name) return set;
     names.push_back(set.name);
   }
-  throw Error(kOperation, "a data set to get must be one of " + join(names) + " but is '" + std::string(name) + "'" +
-                              suggestion(name, names));
+  throw Error(kPublishedOperation, "a data set to get must be one of " + join(names) + " but is '" + std::string(name) +
+                                       "'" + suggestion(name, names));
 }
 
 std::filesystem::path get_published(const Published& set, const std::filesystem::path& parent,
@@ -179,8 +179,8 @@ std::filesystem::path get_published(const Published& set, const std::filesystem:
   if (std::filesystem::exists(target)) {
     const auto wrong = first_wrong(set, target);
     if (wrong.empty()) return target;
-    fail(target,
-         "it is there already but " + wrong + " is missing or has another length; move it away, then try again");
+    fail_published(
+        target, "it is there already but " + wrong + " is missing or has another length; move it away, then try again");
   }
   make_folder(parent);
   const std::string from = server.empty() ? std::string(set.server) : server;
@@ -189,12 +189,13 @@ std::filesystem::path get_published(const Published& set, const std::filesystem:
   const auto made = workshop.path() / set.folder;
   assemble(set, parent, made);
   if (const auto wrong = first_wrong(set, made); !wrong.empty()) {
-    fail(parent, "what was fetched holds no " + wrong + " of the right length; give another server with --url");
+    fail_published(parent,
+                   "what was fetched holds no " + wrong + " of the right length; give another server with --url");
   }
   sync_all(made);
   std::error_code error;
   std::filesystem::rename(made, target, error);
-  if (error) fail(target, "cannot write: " + error.message());
+  if (error) fail_published(target, "cannot write: " + error.message());
   sync_folder(parent);
   for (const auto& file : set.files) std::filesystem::remove(parent / file.name, error);
   return target;

@@ -18,8 +18,6 @@ constexpr size_t kMostShares = 3;  // curves of validation in one chart
 
 // More points than a chart has pixels are noise and megabytes.
 constexpr size_t kMostPoints = 600;
-// Fewer than this are marked one by one.
-constexpr size_t kFewPoints = 40;
 // A loss that spans more than this is that of a run that went wrong, and unreadable on a linear axis.
 constexpr double kWideSpan = 1000;
 // A chart takes a tenth of a second, and a log may name any number of metrics.

@@ -10,6 +10,9 @@
 
 namespace frn::report {
 
+// Curves of fewer points are marked one by one.
+inline constexpr size_t kFewPoints = 40;
+
 // One curve: a legend and its points. A y that is not finite leaves a gap.
 struct Curve {
   std::string title;

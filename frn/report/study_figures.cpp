@@ -12,8 +12,6 @@
 namespace frn::report {
 namespace {
 
-constexpr size_t kFewPoints = 40;
-
 bool is_shown(const study::Figure& figure, const std::string& row) {
   return figure.rows.empty() || std::find(figure.rows.begin(), figure.rows.end(), row) != figure.rows.end();
 }

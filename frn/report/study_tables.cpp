@@ -9,7 +9,7 @@
 namespace frn::report {
 namespace {
 
-constexpr const char* kNone = "–";
+constexpr const char* kNoValue = "–";
 
 using Grid = std::vector<std::vector<std::string>>;
 
@@ -122,12 +122,12 @@ std::string title_with_unit(const Metric& metric) {
 }
 
 std::string published_text(const Metric& metric, const study::PublishedValue* value) {
-  if (value == nullptr) return kNone;
+  if (value == nullptr) return kNoValue;
   return value->diverged ? "diverged" : study::number_text(metric, value->number);
 }
 
 std::string difference_text(const study::CellSummary& ours, const study::PublishedValue* published) {
-  if (published == nullptr || published->diverged || ours.values.empty()) return kNone;
+  if (published == nullptr || published->diverged || ours.values.empty()) return kNoValue;
   return study::signed_text(ours.metric, ours.mean - published->number);
 }
 

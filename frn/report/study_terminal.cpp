@@ -59,7 +59,7 @@ std::string table_of(const study::Results& results) {
   return aligned(lines);
 }
 
-std::string claims_of(const study::Results& results) {
+std::string claim_lines(const study::Results& results) {
   const auto claims = judge(results);
   if (claims.empty()) return "";
   auto out = fmt::format("\n{}: {}\n", title_of_claims(results), verdict_count(claims));
@@ -94,7 +94,7 @@ std::string terminal_text(const study::Folder& folder) {
                          study.column_title.empty() ? "" : ", by " + study.column_title);
   out += table_of(results);
   if (results.count_same() > 0) out += "  = the same training as another cell by construction, trained once\n";
-  return out + not_finished(results) + claims_of(results);
+  return out + not_finished(results) + claim_lines(results);
 }
 
 }  // namespace frn::report

@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kForms{"off", "plain", "scaled", "gain"};  // in the order of the enum
 constexpr std::string_view kEpsOpens = "(eps=";
-constexpr double kSmallestEps = 1e-30;
-constexpr double kLargestEps = 1;
+constexpr double kSmallestWeightEps = 1e-30;
+constexpr double kLargestWeightEps = 1;
 
 [[noreturn]] void refuse(std::string_view text, std::string_view what) {
   throw Error("weights_standardised", std::string(what) + " but is '" + std::string(text) + "'");
@@ -41,7 +41,7 @@ WeightSpec WeightSpec::parse(std::string_view text) {
   const auto digits = closed ? rest.substr(kEpsOpens.size(), rest.size() - kEpsOpens.size() - 1) : std::string_view();
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), spec.eps);
   if (!closed || error != std::errc() || end != digits.data() + digits.size() ||
-      !(spec.eps >= kSmallestEps && spec.eps <= kLargestEps)) {
+      !(spec.eps >= kSmallestWeightEps && spec.eps <= kLargestWeightEps)) {
     refuse(text, "only an eps from 1e-30 to 1 may follow the form, as in plain(eps=1e-8), and nothing follows off,");
   }
   return spec;

@@ -189,7 +189,7 @@ def torchrun_restarts_from_the_checkpoint(work):
     # This machine's own name may lead nowhere.
     command = [TORCHRUN, "--local-addr", "127.0.0.1", "--nproc-per-node", "3", "--max-restarts", "1", "--no-python"]
     command += [FRN, "train", "--out", str(folder)]
-    command += [*COMMON, "--batch-per-device", "2", "--steps", "400", "--checkpoint-every", "5", "--validate-every", "400"]
+    command += [*COMMON, "--batch-per-device", "2", "--steps", "100", "--checkpoint-every", "5", "--validate-every", "100"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     while newest_step(folder) < 10:
@@ -201,10 +201,10 @@ def torchrun_restarts_from_the_checkpoint(work):
     events = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     resumed = [line["step"] for line in events if line["event"] == "resume"]
     assert len(resumed) == 1 and resumed[0] >= 10, resumed
-    assert newest_step(folder) == 400
+    assert newest_step(folder) == 100
     whole = work / "torchrun whole"
-    assert train(whole, "--processes", "3", "--devices", "3", "--validate-every", "400", steps=400).returncode == 0
-    assert distance(weights(folder, 400), weights(whole, 400)) == 0, "a restart must cost nothing but time"
+    assert train(whole, "--processes", "3", "--devices", "3", "--validate-every", "100", steps=100).returncode == 0
+    assert distance(weights(folder, 100), weights(whole, 100)) == 0, "a restart must cost nothing but time"
     print("torchrun restarts a killed rank's run from its checkpoint, to the same bytes", flush=True)
 
 

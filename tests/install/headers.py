@@ -5,11 +5,13 @@
 
 Headers that need no torch are compiled without it in reach. The others are compiled together, and each by itself with
 FRN_ALL_CASES=1: torch takes twenty seconds, and five in every header although it is then precompiled. Nothing has to be
-built before.
+built before. Headers that compiled with this compiler and LibTorch are not compiled again: the build folder keeps a checksum
+of all three.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -42,6 +44,20 @@ class Headers(unittest.TestCase):
         cls.include = cls.prefix / "include"
         cls.texts = {str(p.relative_to(cls.include)): p.read_text() for p in sorted(cls.include.rglob("*.h"))}
 
+        told = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True).stdout
+        told += (TORCH / "torch/csrc/api/include/torch/version.h").read_text() + str(sorted(cls.texts.items()))
+        cls.checksum = hashlib.sha256(told.encode()).hexdigest()
+        cls.kept = Path(BUILD) / "tests" / "headers-that-compiled.txt"
+        known = cls.kept.exists() and cls.kept.read_text() == cls.checksum
+        cls.compiled_before = known and not os.environ.get("FRN_ALL_CASES")
+        cls.compiled = set()
+
+    @classmethod
+    def tearDownClass(cls):
+        if cls.compiled == set(cls.texts):
+            cls.kept.parent.mkdir(exist_ok=True)
+            cls.kept.write_text(cls.checksum)
+
     def needs_torch(self, name: str) -> bool:
         text = self.texts[name]
         return bool(OF_TORCH.search(text)) or any(self.needs_torch(other) for other in OURS.findall(text))
@@ -64,14 +80,19 @@ class Headers(unittest.TestCase):
                 self.assertIn(other, self.texts, f"{name} is installed and includes {other}, which is not")
 
     def test_each_compiles_by_itself(self):
+        if self.compiled_before:
+            return
         for name in self.texts:
             if self.needs_torch(name):
                 continue
             with self.subTest(name):
                 wrong = self.compile(name)
                 self.assertFalse(wrong, wrong)
+                self.compiled.add(name)
 
     def test_those_with_torch_compile(self):
+        if self.compiled_before:
+            return
         torch = ["-isystem", TORCH, "-isystem", TORCH / "torch/csrc/api/include"]
         names = [name for name in self.texts if self.needs_torch(name)]
         common = self.prefix / "torch.h"
@@ -79,6 +100,7 @@ class Headers(unittest.TestCase):
             common.write_text("".join(f"#include <{name}>\n" for name in names))
             wrong = run(COMPILER, "-std=c++20", "-fsyntax-only", "-x", "c++", "-I", self.include, *torch, common)
             self.assertFalse(wrong, wrong)
+            self.compiled.update(names)
             return
         common.write_text("".join(f"#include <{name}>\n" for name in TORCH_HEADERS))
         wrong = run(COMPILER, "-std=c++20", "-x", "c++-header", *torch, common, "-o", f"{common}.gch")
@@ -87,6 +109,7 @@ class Headers(unittest.TestCase):
             with self.subTest(name):
                 wrong = self.compile(name, *torch, "-include", common)
                 self.assertFalse(wrong, wrong)
+                self.compiled.add(name)
 
 
 if __name__ == "__main__":

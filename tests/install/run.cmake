@@ -1,5 +1,5 @@
-# Installs the build into an empty folder, builds programs against it there, and runs them. Nobody needs libraries for what
-# it does not use.
+# Installs the build into a folder that then holds nothing else, builds programs against it there, and runs them. Nobody needs
+# libraries for what it does not use. What did not change since the last run is not compiled again.
 #   cmake -DBUILD=... -DSOURCE=... -DWORK=... -DCOMPILER=... -DTORCH=... -DPYTHON=... -P run.cmake
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -9,8 +9,14 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-file(REMOVE_RECURSE "${WORK}")
 run("${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${WORK}/prefix")
+file(STRINGS "${BUILD}/install_manifest.txt" _installed)
+file(GLOB_RECURSE _held "${WORK}/prefix/*")
+list(REMOVE_ITEM _held ${_installed})
+if(_held)
+  file(REMOVE ${_held})
+endif()
+file(REMOVE_RECURSE "${WORK}/user/run" "${WORK}/layer-alone")
 # From a copy, so that nothing of the source tree is in reach.
 file(COPY "${SOURCE}/program.cpp" "${SOURCE}/trainer.cpp" "${SOURCE}/average_precision.cpp" "${SOURCE}/../../examples/own_task.cpp"
      "${SOURCE}/CMakeLists.txt" DESTINATION "${WORK}/user")

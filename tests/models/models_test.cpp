@@ -75,6 +75,7 @@ std::vector<std::string> every_norm() {
 }
 
 class EveryModel : public testing::TestWithParam<std::string> {};
+class EveryModelButTheLargest : public EveryModel {};
 
 TEST_P(EveryModel, TrainsAStepAtItsSmallestInputUnderEveryNorm) {
   for (const auto& norm : every_norm()) {
@@ -117,8 +118,7 @@ TEST_P(EveryModel, GivesTheSameBitsAfterSavingAndLoading) {
   }
 }
 
-TEST_P(EveryModel, ACopySharesNothingAndComputesTheSame) {
-  if (!runs_everything(GetParam())) GTEST_SKIP() << "set FRN_ALL_CASES to run the largest networks too";
+TEST_P(EveryModelButTheLargest, ACopySharesNothingAndComputesTheSame) {
   const auto model = make(GetParam(), "bn+prelu");
   set_virtual_devices(*model, 2);
   model->parameters().front().set_requires_grad(false);
@@ -144,8 +144,7 @@ TEST_P(EveryModel, ACopySharesNothingAndComputesTheSame) {
 // Rounding errors grow with depth, and a value near a threshold may fall to its other side: the bounds say no more than
 // that the same function is computed. Over all channels, because FRN alone has a slope of 1/sqrt(eps) = 1000 on the
 // single values that small images leave at the end, and enlarges every rounding so much.
-TEST_P(EveryModel, RunsInChannelsLastAndInOtherTypes) {
-  if (!runs_everything(GetParam())) GTEST_SKIP() << "set FRN_ALL_CASES to run the largest networks too";
+TEST_P(EveryModelButTheLargest, RunsInChannelsLastAndInOtherTypes) {
   const torch::NoGradGuard no_grad;
   const auto model = make(GetParam(), "lfrn+tlu");
   model->eval();
@@ -166,8 +165,7 @@ TEST_P(EveryModel, RunsInChannelsLastAndInOtherTypes) {
   EXPECT_LT(error(model->forward(x.to(torch::kDouble)).logits), 1e-4);
 }
 
-TEST_P(EveryModel, TakesOtherChannelsAndSizes) {
-  if (!runs_everything(GetParam())) GTEST_SKIP() << "set FRN_ALL_CASES to run the largest networks too";
+TEST_P(EveryModelButTheLargest, TakesOtherChannelsAndSizes) {
   const torch::NoGradGuard no_grad;
   auto options = options_of("frn+tlu");
   options.input_channels = 1;
@@ -179,8 +177,7 @@ TEST_P(EveryModel, TakesOtherChannelsAndSizes) {
 }
 
 // Standardised filters do not know the scale and the mean of their weights. Over all channels, for the reason above.
-TEST_P(EveryModel, StandardisesAllItsFilters) {
-  if (!runs_everything(GetParam())) GTEST_SKIP() << "set FRN_ALL_CASES to run the largest networks too";
+TEST_P(EveryModelButTheLargest, StandardisesAllItsFilters) {
   const torch::NoGradGuard no_grad;
   torch::manual_seed(3);
   auto options = options_of("lfrn+tlu");
@@ -210,11 +207,19 @@ std::vector<std::string> every_model() {
   for (const auto& row : model_table()) names.emplace_back(row.name);
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn(every_model()), [](const auto& info) {
+std::vector<std::string> every_model_but_the_largest() {
+  auto names = every_model();
+  std::erase_if(names, [](const auto& name) { return !runs_everything(name); });
+  return names;
+}
+std::string with_underscores(const testing::TestParamInfo<std::string>& info) {
   auto name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
-});
+}
+INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn(every_model()), with_underscores);
+INSTANTIATE_TEST_SUITE_P(Models, EveryModelButTheLargest, testing::ValuesIn(every_model_but_the_largest()),
+                         with_underscores);
 
 std::string message_of(const std::function<void()>& body) {
   try {
