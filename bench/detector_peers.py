@@ -124,7 +124,8 @@ def main(options: argparse.Namespace, allocator: str) -> None:
                     row = ours(options, file, layout, norm)
                     name = f"{title}, {layout}"
                     boxes[name] = row["detections"]
-                    add(name, row["training_seconds"], row["detecting_seconds"])
+                    for training, detecting in zip(row["training_rounds"], row["detecting_rounds"], strict=True):
+                        add(name, training, detecting)
             for name, peer in peers.items():
                 for _ in range(2):
                     add(name, seconds_of(peer.train), seconds_of(peer.detect))

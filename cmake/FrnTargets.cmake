@@ -50,6 +50,8 @@ target_compile_options(frn_settings INTERFACE -fPIC)
 target_include_directories(frn_settings INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/generated")
 configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in" "${PROJECT_BINARY_DIR}/generated/frn/version.h" @ONLY)
 target_include_directories(frn_settings SYSTEM INTERFACE "${FRN_INCLUDE_FIRST}")
+# Messages with a place in the source name it from the top of the project, not from this machine's root.
+target_compile_options(frn_settings INTERFACE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 # LibTorch's headers then include the operators that they use, not all of them.
 target_compile_definitions(frn_settings INTERFACE AT_PER_OPERATOR_HEADERS)
 # Compiling takes half as long as with -O3, and only what runs hot would gain from that: frn_hot.

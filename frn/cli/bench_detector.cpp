@@ -170,7 +170,9 @@ void run(const BenchDetectorOptions& options) {
                        {"threads", options.threads},
                        {"detections", found},
                        {"training_seconds", median(training)},
-                       {"detecting_seconds", median(detecting)}});
+                       {"detecting_seconds", median(detecting)},
+                       {"training_rounds", Value::list_of(training)},
+                       {"detecting_rounds", Value::list_of(detecting)}});
   }
   fmt::print("frn bench detector: {}, {}, style {}, {} px, {} images per step, {} classes, {}, {} thread{}, {}\n",
              options.model, options.norm, options.style, options.size, options.batch, options.classes, options.layout,

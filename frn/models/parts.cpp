@@ -21,6 +21,10 @@ NormActSpec activation_alone(const NormActSpec& norm) {
 ConvNormActImpl::ConvNormActImpl(const NormActSpec& norm, const ConvShape& shape)
     : conv_(register_module("conv", Conv2d(shape))), norm_(register_module("norm", norm.make(shape.out))) {}
 
+at::Tensor added_to(at::Tensor y, const at::Tensor& x) {
+  return y.scalar_type() == x.scalar_type() ? y.add_(x) : y + x;
+}
+
 at::Tensor average_over_map(const at::Tensor& x) { return x.mean({2, 3}); }
 
 at::Tensor average_to(const at::Tensor& x, int64_t size) {

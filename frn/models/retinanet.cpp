@@ -80,7 +80,8 @@ class Pyramid : public torch::nn::Module {
     at::Tensor from_above;
     for (size_t i = kBackboneLevels; i-- > 0;) {
       auto map = lateral_[i]->forward(backbone[i + 1]);
-      if (from_above.defined()) map = map + at::upsample_nearest2d(from_above, {map.size(2), map.size(3)});
+      if (from_above.defined())
+        map = added_to(std::move(map), at::upsample_nearest2d(from_above, {map.size(2), map.size(3)}));
       from_above = map;
       out[i] = finished(map, i);
     }
@@ -156,7 +157,7 @@ class Head : public torch::nn::Module {
     std::vector<at::Tensor> out;
     for (size_t level = 0; level < kLevels; ++level) {
       auto y = maps[level];
-      for (size_t i = 0; i < convs_.size(); ++i) y = norms_[level][i]->forward(convs_[i]->forward(y, filters[i]));
+      for (size_t i = 0; i < convs_.size(); ++i) y = norms_[level][i]->forward_own(convs_[i]->forward(y, filters[i]));
       y = last_->forward(y);
       out.push_back(y.permute({0, 2, 3, 1}).reshape({y.size(0), -1, numbers_}));
     }

@@ -79,11 +79,11 @@ at::Tensor BatchMethodImpl::train_step(const at::Tensor& x) {
 }
 
 at::Tensor BatchMethodImpl::run(const at::Tensor& x) {
-  if (!is_training()) return activate(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var));
+  if (!is_training()) return activate_own(batch_norm(x, weight, bias, /*training=*/false, running_mean, running_var));
   check_batch(x);
   at::Tensor z;
   if (parts() > 1 && parts() == x.size(0)) z = forward_sample_by_sample(x);
-  if (!z.defined()) z = activate(train_step(x));
+  if (!z.defined()) z = activate_own(train_step(x));
   if (tracks_statistics_) num_batches_tracked.add_(1);
   return z;
 }

@@ -26,6 +26,7 @@ class NoNormImpl : public NormActImpl {
 
  protected:
   at::Tensor run(const at::Tensor& x) override { return activate(x); }
+  at::Tensor run_own(at::Tensor x) override { return activate_own(std::move(x)); }
 };
 
 template <typename Impl>
@@ -85,12 +86,22 @@ at::Tensor NormActImpl::forward(const at::Tensor& x) {
   return LayerWatch::seen(*this, run(x));
 }
 
+at::Tensor NormActImpl::forward_own(at::Tensor x) {
+  check(x);
+  if (x.is_meta()) return x;
+  return LayerWatch::seen(*this, run_own(std::move(x)));
+}
+
 at::Tensor NormActImpl::activate(const at::Tensor& y) const {
   if (spec_.activation().name == kNoActivation) return y;
   // Keeps its result, which the next layer keeps anyway, where act() would keep y. At y = 0 the gradient is PyTorch's
   // 0.
   if (spec_.activation().name == "relu") return at::relu(y);
   return act(y, defined_or_none(tau), defined_or_none(kappa), spec_.activation().name);
+}
+
+at::Tensor NormActImpl::activate_own(at::Tensor y) const {
+  return spec_.activation().name == "relu" && y.numel() > 0 ? y.relu_() : activate(y);
 }
 
 void NormActImpl::pretty_print(std::ostream& stream) const {

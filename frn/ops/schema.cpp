@@ -6,6 +6,7 @@
 #include "frn/ops/matrix_tiles.h"
 #include "frn/ops/ops.h"
 #include "frn/spec/spec_json.h"
+#include "frn/version.h"
 
 namespace {
 
@@ -55,6 +56,7 @@ TORCH_LIBRARY(frn, m) {
   // The filters of a convolution that standardises its weights [filters, inputs, *].
   m.def("standardise(Tensor weight, Tensor? gain, bool scaled, float eps) -> Tensor");
 
+  m.def("version() -> str", [] { return std::string(FRN_VERSION); });
   m.def("implementations() -> str[]", [] {
     c10::List<std::string> names;
     for (const auto& implementation : frn::implementations()) {

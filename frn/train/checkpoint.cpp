@@ -28,19 +28,21 @@ constexpr const char* kStateFile = "state.json";
   throw Error("checkpoint", path.string() + ": " + sentence);
 }
 
-Value to_value(const data::SetFacts& facts) {
+void read_numbers(const Value& from, std::array<float, 3>& to) {
+  const auto& list = from.as_list();
+  for (size_t i = 0; i < to.size() && i < list.size(); ++i) to[i] = static_cast<float>(list[i].as_number());
+}
+
+}  // namespace
+
+Value set_value(const data::SetFacts& facts) {
   return {{"channels", facts.channels},
           {"image_size", facts.image_size},
           {"mean", Value::list_of(facts.mean)},
           {"deviation", Value::list_of(facts.deviation)}};
 }
 
-void read_numbers(const Value& from, std::array<float, 3>& to) {
-  const auto& list = from.as_list();
-  for (size_t i = 0; i < to.size() && i < list.size(); ++i) to[i] = static_cast<float>(list[i].as_number());
-}
-
-data::SetFacts facts_from(const Value& from) {
+data::SetFacts set_from(const Value& from) {
   data::SetFacts facts;
   facts.channels = from.at("channels").as_whole();
   facts.image_size = from.at("image_size").as_whole();
@@ -48,6 +50,8 @@ data::SetFacts facts_from(const Value& from) {
   read_numbers(from.at("deviation"), facts.deviation);
   return facts;
 }
+
+namespace {
 
 Value to_value(const Running& running) {
   auto sums = Value::empty_table();
@@ -65,7 +69,7 @@ Value to_value(const TrainState& state) {
           {"samples", state.samples},
           {"batch_global", state.batch_global},
           {"classes", Value::list_of(state.classes)},
-          {"set", state.facts ? to_value(*state.facts) : Value(nullptr)},
+          {"set", state.facts ? set_value(*state.facts) : Value(nullptr)},
           {"seconds", state.seconds},
           {"running", to_value(state.running)}};
 }
@@ -94,7 +98,7 @@ TrainState state_from(const Value& from) {
   state.batch_global = from.at("batch_global").as_whole();
   for (const auto& name : from.at("classes").as_list()) state.classes.push_back(name.as_text());
   const auto* const set = from.find("set");
-  if (set != nullptr && !set->is_null()) state.facts = facts_from(*set);
+  if (set != nullptr && !set->is_null()) state.facts = set_from(*set);
   state.seconds = from.at("seconds").as_number();
   state.running = running_from(from.at("running"));
   return state;

@@ -17,6 +17,10 @@
 #include "frn/data/dataset.h"
 #include "frn/nn/weights.h"
 
+namespace frn {
+class Value;
+}
+
 namespace frn::train {
 
 // What training adds up between two lines of the log.
@@ -40,6 +44,10 @@ struct TrainState {
   Running running{};
   double seconds = 0;  // spent on training
 };
+
+// What is known of a set, for files. set_from throws ValueError for what set_value did not make.
+Value set_value(const data::SetFacts& facts);
+data::SetFacts set_from(const Value& from);
 
 // As JSON, for a file or for other ranks.
 std::string to_text(const TrainState& state);

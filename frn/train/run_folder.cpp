@@ -9,6 +9,7 @@
 #include "frn/nn/weights.h"
 #include "frn/train/classification.h"
 #include "frn/train/detection.h"
+#include "frn/train/hub_folder.h"
 #include "frn/train/own_random_numbers.h"
 #include "frn/train/run_hold.h"
 
@@ -192,6 +193,7 @@ void load_start(Model& model, const TrainConfig& config) {
 }
 
 TrainedModel open_trained(const RunFolder& folder, Weights weights) {
+  if (!folder.holds_run() && is_hub_folder(folder.path)) return open_hub_folder(folder.path);
   TrainedModel trained;
   trained.config = folder.read_config();
   const auto found = CheckpointFolder(folder.checkpoints()).newest();

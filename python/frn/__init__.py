@@ -8,6 +8,11 @@ from frn._library import load as _load
 
 _load()  # registers the operators; the modules below use them
 
+import torch as _torch  # noqa: E402
+
+__version__: str = _torch.ops.frn.version()
+
+from frn.hub import load  # noqa: E402
 from frn.modules import FRN, NormAct, WSConv2d  # noqa: E402
 from frn.ops import (  # noqa: E402
     act,
@@ -33,6 +38,7 @@ __all__ = [
     "frn_tlu",
     "implementations",
     "last_implementation",
+    "load",
     "norm_act",
     "proxy",
     "standardise",

@@ -24,8 +24,21 @@ def _find() -> Path:
     )
 
 
+def _check_torch(library: Path) -> None:
+    """A library in another torch than its own may load and then crash."""
+    told = library.parent / "torch-version.txt"
+    built_for = told.read_text().strip() if told.is_file() else ""
+    here = torch.__version__.split("+")[0]
+    if built_for and built_for.split(".")[:2] != here.split(".")[:2]:
+        raise ImportError(
+            f"frn was built for torch {built_for} but this is torch {here}; install torch {built_for} or build frn again "
+            "with this one"
+        )
+
+
 def load() -> None:
     path = _find()
+    _check_torch(path)
     try:
         torch.ops.load_library(str(path))
     except OSError as error:  # most often a library that was built for another version of torch

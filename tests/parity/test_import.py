@@ -35,7 +35,8 @@ def library_in_use():
 @pytest.fixture
 def copy_of_package(tmp_path):
     folder = tmp_path / "site" / "packages"
-    shutil.copytree(PACKAGE, folder / "frn", ignore=shutil.ignore_patterns("__pycache__", "lib"))
+    for package in (PACKAGE, PACKAGE.parent / "frn_program"):
+        shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__", "lib", "bin"))
     return folder
 
 
@@ -104,3 +105,27 @@ def test_a_library_that_does_not_load_is_one_clear_sentence(copy_of_package, tmp
     broken.write_bytes(b"not a library")
     message = import_error(run(copy_of_package, library=broken))
     assert "could not load" in message and "torch 2" in message and "make build" in message
+
+
+def test_another_version_of_torch_is_one_clear_sentence(copy_of_package):
+    library = copy_of_package / "frn" / "lib" / "libfrn_ops.so"
+    library.parent.mkdir()
+    shutil.copy(library_in_use(), library)
+    (library.parent / "torch-version.txt").write_text("1.13.1\n")
+    message = import_error(run(copy_of_package))
+    assert message.startswith("ImportError: frn was built for torch 1.13.1 but this is torch 2.15.0; install torch 1.13.1")
+
+
+def test_the_script_without_the_program_says_how_to_have_it(copy_of_package):
+    done = run(copy_of_package, use="import sys, frn_program; sys.exit(frn_program.main())")
+    assert done.returncode == 1
+    assert done.stderr.startswith("frn: this package was installed without the program; run `pip install .`")
+
+
+def test_the_script_becomes_the_program(copy_of_package):
+    program = library_in_use().parents[1] / "bin" / "frn"
+    (copy_of_package / "frn" / "bin").mkdir()
+    (copy_of_package / "frn" / "bin" / "frn").symlink_to(program)
+    use = "import sys; sys.argv = ['frn', 'train', '--stepz', '3']; import frn_program; sys.exit(frn_program.main())"
+    done = run(copy_of_package, use=use)
+    assert done.returncode == 2 and done.stderr.startswith("frn: [train] "), done.stderr
