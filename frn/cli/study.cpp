@@ -184,13 +184,14 @@ void train_and_report(const StudyOptions& options, const Task& task) {
   refuse_another_study(folder, text, options);
   std::set<std::string> asked;
   for (const auto& cell : wanted) asked.insert(cell.name);
-  folder.write(text.text, {text.name, options.scale, seeds, asked, given, provenance(), same_as});
   const int64_t jobs = jobs_of(options, plan);
-  fmt::print("{} at scale {}: {}, {} at a time, in {}\n", text.name, options.scale,
-             amount_of_work(plan.size(), wanted.size()), jobs, folder.path.string());
   std::vector<StudyJob> work;
   for (const auto& cell : plan) work.push_back({cell.cell, cell.steps_to_go(), cell.work()});
-  const auto outcome = run_cells(folder, work, jobs);
+  const auto outcome = run_cells(folder, work, jobs, [&] {
+    folder.write(text.text, {text.name, options.scale, seeds, asked, given, provenance(), same_as});
+    fmt::print("{} at scale {}: {}, {} at a time, in {}\n", text.name, options.scale,
+               amount_of_work(plan.size(), wanted.size()), jobs, folder.path.string());
+  });
   if (outcome.signal != 0) {
     fmt::print("stopped; the same command goes on where it was, and --report-only shows what is there\n");
     throw Exit{kExitSignal + outcome.signal};

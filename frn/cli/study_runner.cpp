@@ -151,7 +151,9 @@ class Runner {
 
 }  // namespace
 
-StudyOutcome run_cells(const study::Folder& folder, const std::vector<StudyJob>& jobs, int64_t at_once) {
+StudyOutcome run_cells(const study::Folder& folder, const std::vector<StudyJob>& jobs, int64_t at_once,
+                       const std::function<void()>& begin) {
+  folder.make();
   // Held by cells too: those of a killed study are given time to write their checkpoints.
   const FolderLock lock(folder.path, {.file = "study.lock",
                                       .operation = "study",
@@ -159,6 +161,7 @@ StudyOutcome run_cells(const study::Folder& folder, const std::vector<StudyJob>&
                                       .for_children = true,
                                       .patience = kPatience});
   if (lock.weakness()) fmt::print(stderr, "frn: {}\n", *lock.weakness());
+  begin();
   return Runner(folder, jobs, static_cast<size_t>(at_once)).run();
 }
 

@@ -2,6 +2,8 @@
 // others go on.
 #pragma once
 
+#include <functional>
+
 #include "frn/study/folder.h"
 
 namespace frn::cli {
@@ -19,8 +21,9 @@ struct StudyOutcome {
 
 // Only for cells that are not finished, diverged or (at the same max_steps) stopped; one that was begun goes on. On
 // a request to stop cells get SIGTERM, write their checkpoints, and nothing more is started; on a second one they are
-// killed. Prints progress. Throws
-// frn::Error when another study is at work in the folder, or a cell there has other settings.
-StudyOutcome run_cells(const study::Folder& folder, const std::vector<StudyJob>& jobs, int64_t at_once);
+// killed. `begin` is called once the folder is this process's alone. Prints progress. Throws frn::Error when another
+// study is at work in the folder, or a cell there has other settings.
+StudyOutcome run_cells(const study::Folder& folder, const std::vector<StudyJob>& jobs, int64_t at_once,
+                       const std::function<void()>& begin);
 
 }  // namespace frn::cli

@@ -9,6 +9,12 @@
 
 namespace frn::study {
 
+void Folder::make() const {
+  std::error_code error;
+  std::filesystem::create_directories(path / "cells", error);
+  if (error) throw Error("study", "cannot make the folder " + path.string() + ": " + error.message());
+}
+
 void Folder::write(const std::string& text, const Record& now) const {
   auto study = now;
   if (holds_study()) {
@@ -17,9 +23,7 @@ void Folder::write(const std::string& text, const Record& now) const {
     study.asked.merge(before.asked);
     study.same_as.merge(before.same_as);
   }
-  std::error_code error;
-  std::filesystem::create_directories(path / "cells", error);
-  if (error) throw Error("study", "cannot make the folder " + path.string() + ": " + error.message());
+  make();
   Value out{{"study", study.study}, {"scale", study.scale}, {"seeds", study.seeds}};
   out["asked"] = Value::list_of(study.asked);
   out["given"] = Value::empty_table();

@@ -40,7 +40,9 @@ struct Folder {
   bool holds_study() const { return std::filesystem::exists(record()); }
   // Whether the cell was begun.
   bool has_cell(const std::string& name) const { return std::filesystem::exists(cell(name)); }
-  // Makes the folder; what an earlier call asked for is kept. Throws frn::Error when that cannot be done.
+  // The folder itself, with nothing in it.
+  void make() const;
+  // Makes the folder; what an earlier call asked for is kept. Both throw frn::Error when that cannot be done.
   void write(const std::string& definition, const Record& record) const;
   // Throws frn::Error when the cell was begun with another value of a setting that `may_change` does not allow.
   void check_same_settings(const Cell& cell, const std::function<bool(const std::string&)>& may_change) const;

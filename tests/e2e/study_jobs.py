@@ -2,6 +2,7 @@
 Usage: study_jobs.py path/to/frn"""
 
 import csv
+import fcntl
 import json
 import subprocess
 import sys
@@ -82,11 +83,27 @@ def results(out):
     return found
 
 
+def start_in_a_folder_that_is_held(path, folder):
+    """It waits half a minute for the folder, while the other studies run."""
+    folder.mkdir()
+    lock = open(folder / "study.lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock, subprocess.Popen([FRN, "study", path, "--out", folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def a_folder_that_is_held_is_left_as_it_was(folder, refused):
+    words, errors = refused.communicate(timeout=120)
+    assert refused.returncode == 1 and f"{folder} is in use" in errors and words == "", (words, errors)
+    assert sorted(file.name for file in folder.rglob("*") if file.is_file()) == ["study.lock"], list(folder.iterdir())
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="frn's jobs ") as folder:
         work = Path(folder)
         path = work / "jobs.toml"
         path.write_text(STUDY)
+        held = work / "held"
+        lock, refused = start_in_a_folder_that_is_held(path, held)
         one, most_of_one = study(path, work / "one", "--jobs", "1")
         two, most_of_two = study(path, work / "two", "--jobs", "2")
         assert "1 at a time" in one and "2 at a time" in two, (one, two)
@@ -103,6 +120,8 @@ def main():
         bad = subprocess.run([FRN, "study", path, "--jobs", "x", "--out", work / "bad"], capture_output=True, text=True)
         assert bad.returncode == 2 and bad.stderr.startswith("frn: [study] --jobs must be a whole number"), bad.stderr
         assert bad.stderr.count("\n") == 1 and not (work / "bad").exists()
+        a_folder_that_is_held_is_left_as_it_was(held, refused)
+        lock.close()
     print("a study is the same whatever its jobs")
 
 
