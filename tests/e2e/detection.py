@@ -180,9 +180,23 @@ def processes_are_devices(folder, data):
         train(one, data, *settings)
         train(two, data, *settings, "--processes", 2)
         a, b = metrics_of(one)["validation"], metrics_of(two)["validation"]
-        # The same sums in another order, over six steps.
+        # The same sums in another order, over six steps. AP jumps where two scores of a network that has learned little change
+        # places, so it is compared below.
         assert abs(a["loss"] - b["loss"]) < 1e-4 * a["loss"], (normaliser, a, b)
-        assert abs(a["AP"] - b["AP"]) < 1e-3, (normaliser, a, b)
+
+
+def processes_find_what_one_finds(folder, data, run_folder):
+    """The same learned weights, with a rate that changes none, scored by one process and by two."""
+    newest = max((run_folder / "checkpoints").glob("step-*"), key=lambda path: int(path.name[5:]))
+    settings = ["--batch-per-device", 4, "--devices", 2, "--steps", 1, "--lr-base", 1e-30, "--augmentation", "none"]
+    found = []
+    for processes in (1, 2):
+        out = folder / f"scored-by-{processes}"
+        train(out, data, *settings, "--processes", processes, "--weights", newest / "model.safetensors")
+        found.append(metrics_of(out)["validation"])
+    assert found[0]["AP50"] > 0.9, found
+    for key in ("AP", "AP50", "AP75", "AR1", "AR10", "AR100"):
+        assert abs(found[0][key] - found[1][key]) < 1e-9, (key, found)
 
 
 def odd_sets_train(folder):
@@ -241,6 +255,7 @@ def main():
         run("report", run_folder)
         kills_cost_nothing(folder, data)
         processes_are_devices(folder, data)
+        processes_find_what_one_finds(folder, data, run_folder)
         odd_sets_train(folder)
         backbones_come_from_classifiers(folder)
         mistakes_are_named(folder, data)

@@ -135,7 +135,7 @@ def test_the_script_is_the_program(installed, tmp_path):
     run(*train, "--steps", "3", cwd=tmp_path, env=environment())
     assert (tmp_path / "a" / "checkpoints" / "step-3").is_dir()
     wrong = subprocess.run([script, "train", "--stepz", "3"], capture_output=True, text=True, env=environment(), cwd=tmp_path)
-    assert wrong.returncode == 2 and wrong.stderr.startswith("frn: [train] ")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("frn: unknown option '--stepz'")
 
 
 def test_a_signal_reaches_the_program_and_its_exit_code_comes_back(installed, tmp_path):

@@ -128,4 +128,4 @@ def test_the_script_becomes_the_program(copy_of_package):
     (copy_of_package / "frn" / "bin" / "frn").symlink_to(program)
     use = "import sys; sys.argv = ['frn', 'train', '--stepz', '3']; import frn_program; sys.exit(frn_program.main())"
     done = run(copy_of_package, use=use)
-    assert done.returncode == 2 and done.stderr.startswith("frn: [train] "), done.stderr
+    assert done.returncode == 2 and done.stderr.startswith("frn: unknown option '--stepz'"), done.stderr
