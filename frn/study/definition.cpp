@@ -231,6 +231,8 @@ void read_scales(Reader& from, Definition& study) {
     scale.chance = table.number("chance");
     scale.seeds = table.whole_number("seeds", 1, kMostSeeds, 1);
     scale.first_seed = table.whole_number("first_seed", 0, kLargestSeed, 0);
+    scale.only_rows = table.texts("rows");
+    for (const auto& row : scale.only_rows) must_be_known(table, row, study.rows, "row");
     scale.only_columns = table.texts("columns");
     for (const auto& column : scale.only_columns) must_be_known(table, column, study.columns, "column");
     table.named("row", [&](const std::string& row, Reader& settings) {

@@ -51,7 +51,7 @@ struct Scale {
   int64_t first_seed = 0;  // the setting `seed` of the first of them
   Settings settings;
   std::map<std::string, Settings> rows, columns, cells;  // on top, by name
-  std::vector<std::string> only_columns;                 // those that are trained; empty: all
+  std::vector<std::string> only_rows, only_columns;      // those that are trained; empty: all
   std::map<std::string, std::string> titles, words;      // of columns whose cells are others than the paper's
 };
 

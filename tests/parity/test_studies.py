@@ -54,7 +54,8 @@ def as_text(value):
 
 def published(study, metric, column=None):
     rows = STUDIES[study]["published"][metric]
-    return [[as_text(v) for v in (rows[row["name"]] if column is None else [rows[row["name"]][column]])] for row in STUDIES[study]["row"]]
+    names = [row["name"] for row in STUDIES[study]["row"] if row["name"] in rows]  # table2 has a row of ours
+    return [[as_text(v) for v in (rows[name] if column is None else [rows[name][column]])] for name in names]
 
 
 def same_name(title, names):
@@ -272,7 +273,7 @@ def test_every_method_of_table_2_has_the_rate_that_was_best_for_it():
 
 def test_no_norm_of_table_2_is_given_other_steps_data_or_augmentation():
     table2 = STUDIES["table2"]
-    seen = ("norm", "lr_base", "batch_per_device", "devices")
+    seen = ("norm", "weights_standardised", "lr_base", "batch_per_device", "devices")
     of = lambda row, column: {k: v for k, v in smoke_settings(table2, row, column).items() if k not in seen}  # noqa: E731
     columns = table2["scale"]["smoke"]["columns"]
     cells = [of(row["name"], column) for row in table2["row"] for column in columns]

@@ -105,6 +105,19 @@ TEST(StudyDefinition, AScaleMayLeaveOutColumnsAndWithThemWhatIsClaimedOfThem) {
   EXPECT_TRUE(holds(error_of([] { with_smoke("columns = [\"3\"]\n"); }), "no column is named '3'"));
 }
 
+TEST(StudyDefinition, AScaleMayLeaveOutRowsAndWithThemWhatIsClaimedOfThem) {
+  const auto full = with_smoke("rows = [\"frn\"]\n");
+  const auto study = at_scale(full, "smoke");
+  ASSERT_EQ(study.rows.size(), 1);
+  EXPECT_EQ(study.rows[0].name, "frn");
+  EXPECT_EQ(study.published_at("precision_at_1", 0, 1)->number, 77.36);
+  ASSERT_EQ(study.claims.size(), 1) << "nothing can be said of BN";
+  EXPECT_EQ(study.claims[0].text, "FRN stays.");
+  EXPECT_EQ(cells_of(study, study.scale("smoke"), 1, {}).size(), 2);
+  EXPECT_EQ(at_scale(full, "paper").rows.size(), 2);
+  EXPECT_TRUE(holds(error_of([] { with_smoke("rows = [\"frm\"]\n"); }), "no row is named 'frm'"));
+}
+
 TEST(StudyDefinition, SentencesNameCellsByShortTitlesAndPhrases) {
   const auto study = made_up();
   EXPECT_EQ(cell_words(study, 0, 1), "BN at 1 image");
