@@ -16,6 +16,7 @@ Command bench_train_command();
 Command convert_command();
 Command data_command();
 Command eval_command();
+Command export_command();
 Command info_command();
 std::vector<Command> info_model_commands();  // frn info models, frn info model
 Command metrics_command();

@@ -106,9 +106,11 @@ void run(const EvalOptions& options) {
   for (const auto& [key, value] : result.values) out[key] = value;
   const auto details = result.score->details();
   for (const auto& [key, value] : details.entries.as_table()) out[key] = value;
-  for (const auto& file : details.files) write_whole_file(folder.path / file.name, file.text, "eval");
-  if (!details.examples.empty()) write_examples(folder.path / "examples", *dataset, details.examples);
-  write_whole_file(folder.path / "eval.json", to_json(out, 2) + "\n", "eval");
+  if (folder.holds_run()) {  // a folder to share stays as it is
+    for (const auto& file : details.files) write_whole_file(folder.path / file.name, file.text, "eval");
+    if (!details.examples.empty()) write_examples(folder.path / "examples", *dataset, details.examples);
+    write_whole_file(folder.path / "eval.json", to_json(out, 2) + "\n", "eval");
+  }
   if (options.as_json) {
     print_json(out);
     return;
@@ -117,7 +119,9 @@ void run(const EvalOptions& options) {
              options.split == "train" ? "training images" : "validation images", text,
              trained.averaged ? "averaged" : "plain", trained.step);
   for (const auto& metric : task->metrics()) fmt::print("{} {}  ", metric.title, shown(metric, result[metric.key]));
-  fmt::print("loss {:.4f}\n{}wrote {}", result["loss"], details.text, (folder.path / "eval.json").string());
+  fmt::print("loss {:.4f}\n{}", result["loss"], details.text);
+  if (!folder.holds_run()) return;
+  fmt::print("wrote {}", (folder.path / "eval.json").string());
   for (const auto& file : details.files) fmt::print(" and {}", (folder.path / file.name).string());
   fmt::print("\n");
 }
@@ -130,7 +134,7 @@ Command eval_command() {
           .help = "Measure a trained network: Precision@1 and Recall@5, or COCO's 12 numbers",
           .options = {{.name = "--run",
                        .to = &options->run,
-                       .help = "Folder of the run, which frn train --out made",
+                       .help = "Folder of the run, which frn train --out made, or one that frn export wrote",
                        .value = "DIR",
                        .required = true},
                       {.name = "--data",

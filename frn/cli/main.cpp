@@ -29,7 +29,8 @@ Command program() {
   return {.name = "frn",
           .help = "Filter Response Normalization: fused layers, the paper's networks, tables and figures",
           .commands = {train_command(), eval_command(), predict_command(), report_command(), study_command(),
-                       data_command(), metrics_command(), convert_command(), bench_command(), info_command()}};
+                       data_command(), metrics_command(), convert_command(), export_command(), bench_command(),
+                       info_command()}};
 }
 
 int fail(int code, const char* words) {

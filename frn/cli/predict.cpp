@@ -119,7 +119,10 @@ void run(const PredictOptions& options) {
     throw UsageError("[predict] --out is for pictures with boxes, but the run has a classifier; leave it out");
   }
   std::optional<Pictures> pictures;
-  if (detects) pictures.emplace(options.out.empty() ? fs::path(options.run) / "predictions" : fs::path(options.out));
+  const train::RunFolder folder{options.run};
+  // A folder to share stays as it is.
+  const auto usual = folder.holds_run() ? folder.path / "predictions" : fs::path("predictions");
+  if (detects) pictures.emplace(options.out.empty() ? usual : fs::path(options.out));
   const train::DescribeOptions wanted{.most = options.top > 0 ? options.top
                                               : detects       ? kMostBoxes
                                                               : kMostClasses,
@@ -165,7 +168,7 @@ Command predict_command() {
                        .required = true},
                       {.name = "--run",
                        .to = &options->run,
-                       .help = "Folder of the run, which frn train --out made",
+                       .help = "Folder of the run, which frn train --out made, or one that frn export wrote",
                        .value = "DIR",
                        .required = true},
                       {.name = "--top",
@@ -182,7 +185,7 @@ Command predict_command() {
                        .to = &options->out,
                        .help = "Of a detector: folder for pictures with the boxes, PNG",
                        .value = "DIR",
-                       .default_text = "predictions in the run's folder"},
+                       .default_text = "predictions in the run's folder; here, for one that frn export wrote"},
                       {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
           .run = [options](const Given&) { run(*options); }};
 }

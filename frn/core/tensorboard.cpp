@@ -14,9 +14,13 @@
 
 #include "frn/core/error.h"
 #include "frn/core/host_name.h"
+#include "frn/core/protobuf.h"
 
 namespace frn::tensorboard {
 namespace {
+
+using protobuf::little_endian;
+using protobuf::Message;
 
 constexpr const char* kOperation = "tensorboard";
 constexpr std::string_view kPrefix = "events.out.tfevents.";
@@ -37,38 +41,6 @@ constexpr std::array<uint32_t, 256> make_crc_table() {
   return table;
 }
 
-template <typename T>
-std::string little_endian(T bits) {
-  std::string out;
-  for (size_t i = 0; i < sizeof(T); ++i) out += static_cast<char>((bits >> (8 * i)) & 0xFFU);
-  return out;
-}
-
-// --- Protobuf: a field is a key (its number, and how its value is stored) and the value ---
-
-enum class Wire : uint8_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-std::string varint(uint64_t value) {
-  std::string out;
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7FU) | 0x80U);
-  return out + static_cast<char>(value);
-}
-
-std::string key(uint32_t number, Wire wire) { return varint((number << 3) | static_cast<uint32_t>(wire)); }
-
-std::string integer_field(uint32_t number, int64_t value) {
-  return key(number, Wire::kVarint) + varint(static_cast<uint64_t>(value));
-}
-std::string double_field(uint32_t number, double value) {
-  return key(number, Wire::kFixed64) + little_endian(std::bit_cast<uint64_t>(value));
-}
-std::string float_field(uint32_t number, float value) {
-  return key(number, Wire::kFixed32) + little_endian(std::bit_cast<uint32_t>(value));
-}
-std::string bytes_field(uint32_t number, std::string_view bytes) {
-  return key(number, Wire::kBytes) + varint(bytes.size()) + std::string(bytes);
-}
-
 // Numbers of fields from TensorFlow's event.proto and summary.proto.
 constexpr uint32_t kEventWallTime = 1;
 constexpr uint32_t kEventStep = 2;
@@ -83,9 +55,7 @@ constexpr uint32_t kValueSimple = 2;
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-std::string event(int64_t step, const std::string& what) {
-  return double_field(kEventWallTime, now()) + integer_field(kEventStep, step) + what;
-}
+Message event(int64_t step) { return Message().real(kEventWallTime, now()).integer(kEventStep, step); }
 
 // --- The file's name ---
 
@@ -139,10 +109,10 @@ EventFile::EventFile(const std::filesystem::path& folder, std::optional<int64_t>
   } while (descriptor_ < 0 && errno == EEXIST);
   if (descriptor_ < 0) fail_system(path_);
   const int64_t first = resumed_after ? *resumed_after + 1 : 0;
-  add(event(first, bytes_field(kEventFileVersion, "brain.Event:2")));
+  add(event(first).bytes(kEventFileVersion, "brain.Event:2").to_string());
   // The first start of a folder says nothing; from the second on TensorBoard drops what came before at this step or
   // later.
-  add(event(first, bytes_field(kEventSessionLog, integer_field(kSessionLogStatus, kSessionStart))));
+  add(event(first).message(kEventSessionLog, Message().integer(kSessionLogStatus, kSessionStart)).to_string());
   try {
     flush();
   } catch (...) {
@@ -160,8 +130,8 @@ EventFile::~EventFile() {
 }
 
 void EventFile::scalar(std::string_view tag, double value, int64_t step) {
-  const auto point = bytes_field(kValueTag, tag) + float_field(kValueSimple, static_cast<float>(value));
-  add(event(step, bytes_field(kEventSummary, bytes_field(kSummaryValue, point))));
+  const auto point = Message().bytes(kValueTag, tag).real(kValueSimple, static_cast<float>(value));
+  add(event(step).message(kEventSummary, Message().message(kSummaryValue, point)).to_string());
   if (waiting_.size() >= kMostWaiting) flush();
 }
 

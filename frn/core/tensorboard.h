@@ -1,5 +1,5 @@
 // Event files that TensorBoard shows: TFRecord frames (length, masked CRC-32C, bytes, masked CRC-32C) around protobuf
-// messages `Event`, of which scalars need five fields. Encoded here, so that neither library is needed.
+// messages `Event` (protobuf.h), of which scalars need five fields: neither library is needed.
 #pragma once
 
 #include <cstdint>

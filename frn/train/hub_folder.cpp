@@ -4,9 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 
+#include "frn/core/any_bytes.h"
 #include "frn/core/error.h"
 #include "frn/core/metric.h"
+#include "frn/core/text.h"
 #include "frn/core/value.h"
 #include "frn/core/whole_file.h"
 #include "frn/nn/weights.h"
@@ -25,6 +29,12 @@ TrainConfig without_folders(TrainConfig config) {
   config.weights.clear();
   config.backbone.clear();
   return config;
+}
+
+bool data_kind_takes_path(const TrainConfig& config) {
+  const auto kinds = data::dataset_kinds();
+  const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& row) { return row.name == config.data; });
+  return kind != kinds.end() && kind->takes_path;
 }
 
 Value settings_value(TrainConfig config) {
@@ -53,6 +63,15 @@ Value input_of(const TrainedModel& trained) {
           {"std", shown(facts.deviation)}};
 }
 
+// Of metrics.json what is about the weights, not about the run.
+Value validation_in(const Value& results) {
+  auto out = Value::empty_table();
+  for (const char* key : {"validation", "metrics"}) {
+    if (const auto* const value = results.find(key)) out[key] = *value;
+  }
+  return out;
+}
+
 // timm's keys where it has them.
 Value config_value(const TrainedModel& trained, const TrainConfig& config, const Value& results) {
   return {{"library_name", "frn"},
@@ -65,50 +84,119 @@ Value config_value(const TrainedModel& trained, const TrainConfig& config, const
           {"pretrained_cfg", input_of(trained)},
           {"step", trained.step},
           {"weights", trained.averaged ? "averaged" : "plain"},
-          {"results", results},
+          {"results", validation_in(results)},
           {"set", set_value(trained.facts)},
           {"settings", settings_value(config)}};
 }
 
-// A text in a cell of a Markdown table, whatever is in it.
-std::string cell(std::string_view text) {
+// A text within a line of Markdown, not at its start, whatever is in it: nothing of it is markup, and it is Unicode.
+std::string plain_markdown(std::string_view text) {
+  constexpr std::string_view kMarkup = "\\`*_[]<>|~&";
   std::string out;
-  for (const char letter : text) {
-    if (letter == '|' || letter == '`' || letter == '<' || letter == '\\') out += '\\';
-    out += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
+  for (const char letter : one_line(to_unicode(text))) {
+    if (kMarkup.find(letter) != std::string_view::npos) out += '\\';
+    out += letter;
   }
   return out;
 }
 
+// As a block of code that no line can end.
+std::string indented(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto line = text.substr(0, text.find('\n'));
+    out += fmt::format("    {}\n", line);
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+  }
+  return out;
+}
+
+// Of these very weights: an interrupted run has newer ones than it has measured, and a run with an average measures
+// that.
+const Value* measured(const TrainedModel& trained, const Value& results) {
+  const auto* const validation = results.find("validation");
+  if (validation == nullptr || validation->table() == nullptr) return nullptr;
+  const auto* const step = validation->find("step");
+  const bool averages = trained.config.ema_decay > 0;
+  return step != nullptr && *step == Value(trained.step) && averages == trained.averaged ? validation : nullptr;
+}
+
 std::string results_table(const TrainedModel& trained, const Value& results) {
-  const auto* const validation = results.is_null() ? nullptr : results.find("validation");
-  if (validation == nullptr || validation->is_null()) return "Not measured.\n";
-  std::string out = "| metric | value |\n|---|---|\n";
+  const auto* const validation = measured(trained, results);
+  if (validation == nullptr) return "These weights have not been measured; `frn eval` does it.\n";
+  std::string out = "On the validation images:\n\n| metric | value |\n|---|---|\n";
   for (const auto& metric : trained.task->metrics()) {
     const auto* const value = validation->find(metric.key);
     if (value == nullptr || !value->number()) continue;
-    out += fmt::format("| {} | {} |\n", cell(metric.title), cell(shown(metric, *value->number())));
+    out += fmt::format("| {} | {} |\n", plain_markdown(metric.title), plain_markdown(shown(metric, *value->number())));
   }
   return out;
+}
+
+std::string schedule_table(TrainConfig config) {
+  constexpr std::array<std::string_view, 11> kShown{"batch_per_device", "devices",      "lr_base",      "lr_images",
+                                                    "schedule",         "warmup_steps", "warmup_share", "weight_decay",
+                                                    "optimizer",        "ema_decay",    "seed"};
+  const std::string_view length = config.steps > 0 ? "steps" : "epochs";
+  std::string out = "| setting | value |\n|---|---|\n";
+  for (const auto& setting : settings_of(config)) {
+    if (setting.key != length && std::find(kShown.begin(), kShown.end(), setting.key) == kShown.end()) continue;
+    const auto value = setting.get();
+    const auto* const text = value.text();
+    out += fmt::format("| {} | {} |\n", plain_markdown(setting.key),
+                       plain_markdown(text != nullptr ? *text : to_json(value)));
+  }
+  return out;
+}
+
+std::string class_list(const std::vector<std::string>& classes) {
+  constexpr size_t kMost = 100;
+  std::string out;
+  for (size_t i = 0; i < std::min(kMost, classes.size()); ++i) {
+    out += fmt::format("{}{}", i > 0 ? ", " : "", plain_markdown(classes[i]));
+  }
+  return out + (classes.size() > kMost ? ", ... (all of them in config.json)" : "");
+}
+
+// The front matter is YAML: all of it is ours but the licence, which has no other letters than an SPDX name.
+std::string front_matter(const TrainedModel& trained, const std::string& licence) {
+  std::string out = "---\nlibrary_name: frn\n";
+  if (!licence.empty()) {
+    auto name = licence;  // the hub knows licences by their SPDX names in small letters
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    out += fmt::format("license: {}\n", name);
+  }
+  return out + fmt::format("pipeline_tag: {}\ntags:\n- filter-response-normalization\n---\n\n",
+                           trained.model->row().detects ? "object-detection" : "image-classification");
 }
 
 std::string card(const TrainedModel& trained, const TrainConfig& config, const Value& results,
                  const std::string& licence) {
   const auto size = config.image_size.value_or(trained.facts.image_size);
-  std::string out = fmt::format(
-      "---\nlibrary_name: frn\nlicense: {}\ntags:\n- {}\n- filter-response-normalization\n---\n\n",
-      licence.empty() ? "other" : licence, trained.model->row().detects ? "object-detection" : "image-classification");
-  out += fmt::format("# {} with {}\n\n", config.model, config.norm);
-  out += fmt::format("Trained by frn {} on `{}`: {} classes, images of {} x {} px, {} channels.\n\n", FRN_VERSION,
-                     cell(config.data), trained.classes.size(), size, size, trained.facts.channels);
-  if (licence.empty()) out += "Licence: the owner of these weights has named none.\n\n";
-  out += fmt::format("## Result\n\nOn the validation images, with the {} weights of step {}:\n\n{}\n",
-                     trained.averaged ? "averaged" : "plain", trained.step, results_table(trained, results));
-  out += "## Use\n\n    frn eval --run . --data KIND:DIR\n    frn predict --run . photo.jpg\n\n";
+  auto out = front_matter(trained, licence);
+  out += fmt::format("# {} with {}\n\n", plain_markdown(config.model), plain_markdown(config.norm));
+  out += fmt::format("Trained by frn {} on {}: {} classes, images of {} x {} px with {} channel{}.\n\n", FRN_VERSION,
+                     plain_markdown(config.data), trained.classes.size(), size, size, trained.facts.channels,
+                     trained.facts.channels == 1 ? "" : "s");
+  out += licence.empty() ? "Licence: the owner of these weights has named none.\n\n"
+                         : fmt::format("Licence of these weights: {}.\n\n", licence);
+  out += fmt::format("## Result\n\nThe {} weights of step {}. {}\n", trained.averaged ? "averaged" : "plain",
+                     trained.step, results_table(trained, results));
+  out +=
+      "## Use\n\n    frn eval --run . --data KIND:DIR\n    frn predict --run . photo.jpg\n"
+      "    frn export --run . --to model.onnx\n\n";
   out += "In Python, `weights, config = frn.load(\".\")`.\n\n";
-  out += "## Training\n\n    frn train --config train.toml --out runs/a\n\nwith `train.toml`:\n\n```toml\n" +
-         to_toml(config);
-  return out + "```\n";
+  out += "## Training\n\n" + schedule_table(config) + "\n";
+  out += "The whole of it again, with the settings below in train.toml:\n\n    frn train --config train.toml --data " +
+         std::string(data_kind_takes_path(config) ? config.data + ":DIR" : shell_word(config.data)) +
+         " --out runs/a\n\n" + indented(to_toml_file(settings_value(config)));
+  return out + "\n## Classes\n\nIn this order: " + class_list(trained.classes) + "\n";
+}
+
+void check_licence(const std::string& licence) {
+  const auto belongs = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '+'; };
+  if (std::all_of(licence.begin(), licence.end(), belongs)) return;
+  throw Error("export", "a licence must be an SPDX name such as Apache-2.0 but is '" + one_line(licence) + "'");
 }
 
 }  // namespace
@@ -123,10 +211,11 @@ void write_hub_folder(const TrainedModel& trained, const Value& results, const s
                       const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  const auto target = (folder.has_filename() ? folder : folder.parent_path());
-  if (fs::exists(fs::symlink_status(target, error)) &&
-      !(fs::is_directory(target, error) && fs::is_empty(target, error))) {
-    throw Error("export", target.string() + " is there already; name a folder that is not, or an empty one");
+  check_licence(licence);
+  const auto target = folder.has_filename() ? folder : folder.parent_path();
+  const bool there = fs::exists(fs::symlink_status(target, error));
+  if (there && !(fs::is_directory(target, error) && fs::is_empty(target, error))) {
+    throw Error("export", target.string() + " must be an empty folder or none yet but is there already; name another");
   }
   const auto config = without_folders(trained.config);
   auto beside = target;
@@ -135,7 +224,10 @@ void write_hub_folder(const TrainedModel& trained, const Value& results, const s
   if (error) throw Error("export", "cannot make the folder " + beside.string() + ": " + error.message());
   try {
     write_weights(beside / kHubWeights, state_of(*trained.model),
-                  {{"format", "pt"}, {"frn.model", config.model}, {"frn.norm", config.norm}});
+                  {{"format", "pt"},
+                   {"frn.model", config.model},
+                   {"frn.norm", config.norm},
+                   {"frn.weights_standardised", config.weights_standardised}});
     write_whole_file(beside / kHubConfig, to_json(config_value(trained, config, results), 2) + "\n", "export");
     write_whole_file(beside / "README.md", card(trained, config, results, licence), "export");
     fs::rename(beside, target, error);
@@ -147,19 +239,32 @@ void write_hub_folder(const TrainedModel& trained, const Value& results, const s
   sync_folder(target.has_parent_path() ? target.parent_path() : fs::path("."));
 }
 
-TrainedModel open_hub_folder(const std::filesystem::path& folder) {
+Value hub_results(const std::filesystem::path& folder) {
+  const auto value = parse_json(contents_of(folder / kHubConfig));
+  const auto* const results = value.find("results");
+  return results != nullptr ? *results : Value(nullptr);
+}
+
+TrainedModel open_hub_folder(const std::filesystem::path& folder, Weights weights) {
   TrainedModel trained;
   const auto file = folder / kHubConfig;
   try {
     const auto value = parse_json(contents_of(file));
+    const auto* const library = value.find("library_name");
+    if (library == nullptr || *library != Value("frn")) throw ValueError("library_name is not frn");
     trained.config = settings_from(value.at("settings"));
     for (const auto& name : value.at("label_names").as_list()) trained.classes.push_back(name.as_text());
     trained.facts = set_from(value.at("set"));
     trained.step = value.at("step").as_whole();
     trained.averaged = value.at("weights").as_text() == "averaged";
   } catch (const ValueError& error) {
-    throw Error(
-        "hub", fmt::format("{}: {}; it must be one that `frn export --to hub:DIR` wrote", file.string(), error.what()));
+    throw Error("run",
+                fmt::format("{}: {}; a folder to read must be a run's or one that `frn export --to hub:DIR` wrote",
+                            file.string(), error.what()));
+  }
+  if ((weights == Weights::kAveraged && !trained.averaged) || (weights == Weights::kPlain && trained.averaged)) {
+    throw Error("run", fmt::format("{} holds {} weights alone; leave --weights out", folder.string(),
+                                   trained.averaged ? "averaged" : "plain"));
   }
   trained.checkpoint = folder / kHubWeights;
   trained.model = make_model(trained.config, static_cast<int64_t>(trained.classes.size()), trained.facts);

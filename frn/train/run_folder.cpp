@@ -193,7 +193,7 @@ void load_start(Model& model, const TrainConfig& config) {
 }
 
 TrainedModel open_trained(const RunFolder& folder, Weights weights) {
-  if (!folder.holds_run() && is_hub_folder(folder.path)) return open_hub_folder(folder.path);
+  if (!folder.holds_run() && is_hub_folder(folder.path)) return open_hub_folder(folder.path, weights);
   TrainedModel trained;
   trained.config = folder.read_config();
   const auto found = CheckpointFolder(folder.checkpoints()).newest();

@@ -12,6 +12,7 @@ import torch as _torch  # noqa: E402
 
 __version__: str = _torch.ops.frn.version()
 
+from frn import onnx  # noqa: E402
 from frn.hub import load  # noqa: E402
 from frn.modules import FRN, NormAct, WSConv2d  # noqa: E402
 from frn.ops import (  # noqa: E402
@@ -40,6 +41,7 @@ __all__ = [
     "last_implementation",
     "load",
     "norm_act",
+    "onnx",
     "proxy",
     "standardise",
 ]

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file
 from torch import Tensor
 
 
@@ -19,13 +18,18 @@ def load(folder: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, A
 
     Names are those of the program's networks (`frn info models`); `frn convert` turns them into torchvision's and timm's.
     """
+    from safetensors.torch import load_file  # the layers do not need it
+
     folder = Path(folder)
     missing = [name for name in ("config.json", "model.safetensors") if not (folder / name).is_file()]
     if missing:
         raise FileNotFoundError(
             f"[load] {folder} must be a folder that `frn export --to hub:DIR` wrote but has no {' and no '.join(missing)}"
         )
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"[load] {folder}/config.json must be JSON but is not: {error}") from error
     if not isinstance(config, dict) or config.get("library_name") != "frn":
-        raise ValueError(f"[load] {folder}/config.json is not one of frn; `frn export --to hub:DIR` writes such folders")
+        raise ValueError(f"[load] {folder}/config.json must be frn's but is not; `frn export --to hub:DIR` writes such folders")
     return load_file(folder / "model.safetensors"), config

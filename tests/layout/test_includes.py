@@ -20,6 +20,7 @@ ALLOWED = {
     "nn": {"core", "spec", "ops"},
     "detection": {"core", "metrics"},
     "models": {"core", "spec", "ops", "nn", "detection"},
+    "onnx": {"core"},
     "data": {"core", "metrics"},
     "fetch": {"core"},
     "losses": {"core"},

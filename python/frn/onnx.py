@@ -1,0 +1,95 @@
+"""What torch.onnx needs to write the operators of frn as ONNX's own.
+
+    torch.onnx.export(model.eval(), (x,), "model.onnx", dynamo=True, opset_version=18,
+                      custom_translation_table=frn.onnx.translation_table())
+
+Engines then need nothing of frn. `frn export` does the same for the program's networks.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
+    """For `custom_translation_table` of torch.onnx.export. Needs onnxscript, as torch.onnx itself does."""
+    try:
+        from onnxscript import opset18 as op
+    except ImportError as error:
+        raise ImportError("frn.onnx needs onnxscript, as torch.onnx.export does; pip install onnxscript") from error
+
+    def whole_numbers(*numbers: int):
+        return op.Constant(value_ints=list(numbers))
+
+    def beside(parameter, rank: int):
+        """[C] as [C, 1, ...]."""
+        return parameter if rank == 2 else op.Reshape(parameter, whole_numbers(-1, *[1] * (rank - 2)))
+
+    def activated(y, rank: int, tau, kappa, activation: str):
+        """max(y, kappa*y + tau) with parts left out."""
+        if activation == "none":
+            return op.Identity(y)
+        if activation == "relu":
+            return op.Relu(y)
+        threshold = None if kappa is None else op.Mul(y, beside(kappa, rank))
+        if tau is not None:
+            threshold = beside(tau, rank) if threshold is None else op.Add(threshold, beside(tau, rank))
+        return op.Max(y, threshold)
+
+    def act(y, tau=None, kappa=None, activation: str = "none"):
+        return activated(y, len(y.shape), tau, kappa, activation)
+
+    def norm_act_forward(
+        x,
+        weight=None,
+        bias=None,
+        eps=None,
+        tau=None,
+        kappa=None,
+        groups: int = 1,
+        centered: bool = False,
+        activation: str = "none",
+    ):
+        """The result, and as the operator gives them, means (none unless centered) and 1/roots of the groups."""
+        rank, channels = len(x.shape), x.shape[1]
+        # Statistics of a channel, of a whole sample, or of groups of channels, which get an axis of their own.
+        grouped = groups not in (1, channels)
+        axes = [2] if grouped else list(range(2 if groups == channels else 1, rank))
+
+        def mean_of(values):
+            return op.ReduceMean(values, whole_numbers(*axes), keepdims=1) if axes else values
+
+        values = op.Reshape(x, whole_numbers(0, groups, -1)) if grouped else x
+        per_group = whole_numbers(0, groups)
+        means = op.Constant(value_floats=[])
+        if centered:
+            mean = mean_of(values)
+            means = op.Reshape(mean, per_group)
+            values = op.Sub(values, mean)
+        number = op.CastLike(eps, x)
+        number = beside(number, rank) if len(eps.shape) == 1 and eps.shape[0] != 1 else number
+        root = op.Sqrt(op.Add(mean_of(op.Mul(values, values)), number))
+        y = op.Div(values, root)
+        if grouped:
+            y = op.Reshape(y, op.Shape(x))
+        if weight is not None:
+            y = op.Mul(y, beside(weight, rank))
+        if bias is not None:
+            y = op.Add(y, beside(bias, rank))
+        z = activated(y, rank, tau, kappa, activation)
+        return z, means, op.Reshape(op.Reciprocal(root), per_group)
+
+    def norm_act(*arguments, **named):
+        return norm_act_forward(*arguments, **named)[0]
+
+    norm_act.__signature__ = inspect.signature(norm_act_forward)  # type: ignore[attr-defined]  # torch.onnx reads it
+    return {
+        # What torch.export makes of the layers, and of standardised weights.
+        torch.ops.frn._norm_act_forward.default: norm_act_forward,
+        torch.ops.frn._act_forward.default: act,
+        torch.ops.frn.norm_act.default: norm_act,
+    }
