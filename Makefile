@@ -100,4 +100,5 @@ $(FOLDER)/build.ninja: .deps/environment.mk CMakePresets.json
 	@CXX="$(COMPILER)" cmake --preset $(PRESET) "-DFRN_TORCH_DIR=$(call absolute,$(TORCH_DIR))" \
 	  "-DFRN_PYTHON=$(if $(findstring /,$(PYTHON)),$(call absolute,$(PYTHON)),$(PYTHON))" \
 	  -DFRN_BUILD_TESTS=$(BUILD_TESTS) $(CMAKE_ARGS) >$(FOLDER)/configure.log || { cat $(FOLDER)/configure.log; exit 1; }
+	@sed -n 's/^-- frn: /frn: /p' $(FOLDER)/configure.log
 	@touch $@

@@ -110,6 +110,8 @@ def seconds_of(body: Callable, repeats: int) -> float:
     start = time.perf_counter()
     for _ in range(repeats):
         body()
+    if OPTIONS.device == "cuda":
+        torch.cuda.synchronize()  # a GPU works on while the processor goes on
     return (time.perf_counter() - start) / repeats
 
 
@@ -222,13 +224,17 @@ def parse_options() -> argparse.Namespace:
     )
     parser.add_argument("--threads", type=comma_separated(kind=int), default=[1, 2], help="thread counts, e.g. 1,2")
     parser.add_argument("--map", type=int, nargs=4, metavar=tuple("NCHW"), help="one map instead of the network's")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="where to measure")
     parser.add_argument("--seconds", type=float, default=0.15, help="time per subject and map")
     return parser.parse_args()
 
 
 def main(options: argparse.Namespace, allocator: str) -> None:
+    torch.set_default_device(options.device)
     if options.quick:
         options.types, options.threads = ["float32"], [torch.get_num_threads()]
+    if options.device == "cuda":
+        options.threads = [1]
     maps = [tuple(options.map)] if options.map else QUICK_MAPS if options.quick else read_maps()
     frn.act(torch.zeros(1, 1), activation="relu")
     versions = {"torch": torch.__version__, "timm": timm.__version__}

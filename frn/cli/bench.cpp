@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/randn_like.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "frn/cli/commands.h"
 #include "frn/cli/output.h"
 #include "frn/cli/threads.h"
+#include "frn/core/error.h"
 #include "frn/ops/ops.h"
 
 namespace frn::cli {
@@ -32,19 +34,28 @@ struct BenchOptions {
   std::vector<int64_t> threads{1, 2};
   std::vector<int64_t> map;
   double seconds = 0.15;
+  std::string device = "cpu";
 };
 
 // The median over rounds of each body's time; rounds interleave the bodies so that a slow moment hits all of them.
-std::vector<double> measure(const std::vector<std::function<void()>>& bodies, double seconds) {
+std::vector<double> measure(const std::vector<std::function<void()>>& bodies, double seconds, at::Device device) {
   constexpr int kRounds = 5;
+  // A GPU works on while the processor goes on.
+  const auto time = [&](const std::function<void()>& body, int repeats) {
+    const auto all = [&] {
+      for (int i = 0; i < repeats; ++i) body();
+      if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    };
+    return seconds_of(all) / repeats;
+  };
   std::vector<int> repeats;
   for (const auto& body : bodies) {
-    body();  // warms caches and the allocator
-    repeats.push_back(std::clamp(static_cast<int>(seconds / kRounds / seconds_of(body, 1)), 1, 1000));
+    time(body, 1);  // warms caches and the allocator
+    repeats.push_back(std::clamp(static_cast<int>(seconds / kRounds / time(body, 1)), 1, 1000));
   }
   std::vector<std::vector<double>> times(bodies.size());
   for (int round = 0; round < kRounds; ++round) {
-    for (size_t i = 0; i < bodies.size(); ++i) times[i].push_back(seconds_of(bodies[i], repeats[i]));
+    for (size_t i = 0; i < bodies.size(); ++i) times[i].push_back(time(bodies[i], repeats[i]));
   }
   std::vector<double> medians;
   for (auto& list : times) {
@@ -55,6 +66,7 @@ std::vector<double> measure(const std::vector<std::function<void()>>& bodies, do
 }
 
 struct Row {
+  std::string device;
   std::string type;
   std::string layout;
   int threads;
@@ -72,14 +84,17 @@ Row measure_map(const BenchOptions& options, const std::string& type, const std:
   const auto scalar = type == "bfloat16" ? at::kBFloat16 : at::kFloat;
   const auto format = layout == "channels-last" ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   at::manual_seed(0);
-  const auto x = at::randn(map, at::dtype(at::kFloat)).to(scalar).contiguous(format).set_requires_grad(true);
+  const at::Device device(options.device == "cuda" ? "cuda:0" : "cpu");
+  const auto values = at::randn(map, at::dtype(at::kFloat)).to(device, scalar);
+  const auto x = values.contiguous(format).set_requires_grad(true);
   const auto dz = at::randn_like(x);
   auto target = at::empty_like(x);
 
-  const auto subjects = bench_subjects(map[1], scalar);
+  const auto subjects = bench_subjects(map[1], scalar, device);
   std::vector<std::function<void()>> bodies;
   bodies.emplace_back([&] { copy_with_aten(x.detach(), target); });
-  bodies.emplace_back([&] { copy_with_memcpy(x.detach(), target); });
+  bodies.emplace_back(
+      [&] { device.is_cpu() ? copy_with_memcpy(x.detach(), target) : copy_with_aten(x.detach(), target); });
   for (const auto& subject : subjects) {
     bodies.emplace_back([&] {
       const at::NoGradGuard no_grad;
@@ -87,12 +102,14 @@ Row measure_map(const BenchOptions& options, const std::string& type, const std:
     });
     bodies.emplace_back([&] { forward_and_backward(subject, x, dz); });
   }
-  const auto times = measure(bodies, options.seconds);
-  Row row{type, layout, threads, map, std::min(times[0], times[1]), {}, {}, {}, {}};
+  const auto times = measure(bodies, options.seconds, device);
+  Row row{options.device, type, layout, threads, map, std::min(times[0], times[1]), {}, {}, {}, {}};
   for (size_t i = 0; i < subjects.size(); ++i) {
     row.names.push_back(subjects[i].name);
     row.forward.push_back(times[2 + 2 * i] / row.copy_seconds);
     row.both.push_back(times[3 + 2 * i] / row.copy_seconds);
+    // Counted by the processor's allocator; it is the same on every device.
+    if (!device.is_cpu()) continue;
     row.kept.push_back(static_cast<double>(bytes_kept(subjects[i], x)) / static_cast<double>(x.nbytes()));
   }
   return row;
@@ -103,8 +120,10 @@ std::string map_name(const std::array<int64_t, 4>& map) {
 }
 
 void print_heading(const Row& row) {
-  fmt::print("\n{} {}, {} thread{}: time in copies of the same bytes, forward | forward and backward\n", row.type,
-             row.layout, row.threads, row.threads == 1 ? "" : "s");
+  const auto where =
+      row.device == "cpu" ? fmt::format("{} thread{}", row.threads, row.threads == 1 ? "" : "s") : row.device;
+  fmt::print("\n{} {}, {}: time in copies of the same bytes, forward | forward and backward\n", row.type, row.layout,
+             where);
   fmt::print("{:<16}{:>9}", "map", "copy ms");
   for (const auto& name : row.names) fmt::print("{:>16}", name);
   fmt::print("\n");
@@ -158,11 +177,11 @@ void print_kept(const std::vector<Row>& rows) {
 Value to_value(const Row& row) {
   auto subjects = Value::empty_table();
   for (size_t i = 0; i < row.names.size(); ++i) {
-    subjects[row.names[i]] = Value{{"forward_copies", row.forward[i]},
-                                   {"forward_backward_copies", row.both[i]},
-                                   {"kept_activations", row.kept[i]}};
+    subjects[row.names[i]] = Value{{"forward_copies", row.forward[i]}, {"forward_backward_copies", row.both[i]}};
+    if (!row.kept.empty()) subjects[row.names[i]]["kept_activations"] = row.kept[i];
   }
-  return {{"type", row.type},
+  return {{"device", row.device},
+          {"type", row.type},
           {"layout", row.layout},
           {"threads", row.threads},
           {"map", Value::list_of(row.map)},
@@ -180,6 +199,14 @@ std::vector<std::array<int64_t, 4>> maps_of(const BenchOptions& options) {
 
 void run_kernels(const BenchOptions& given) {
   BenchOptions options = given;
+  if (options.device == "cuda") {
+    if (!at::globalContext().hasCUDA()) {
+      throw Error("bench kernels",
+                  "--device cuda needs a GPU that PyTorch sees, and there is none; build with "
+                  "`make build PRESET=cuda`, or leave --device out");
+    }
+    options.threads = {1};
+  }
   if (options.quick) {
     options.types = {"float32"};
     options.threads = {default_threads()};
@@ -187,7 +214,11 @@ void run_kernels(const BenchOptions& given) {
   const auto maps = maps_of(options);
   std::vector<Row> all;
   if (!options.as_json) {
-    fmt::print("frn bench kernels: implementation {}, {}\n", chosen_implementation(), allocator_name());
+    if (options.device == "cpu") {
+      fmt::print("frn bench kernels: implementation {}, {}\n", chosen_implementation(), allocator_name());
+    } else {
+      fmt::print("frn bench kernels: device {}\n", options.device);
+    }
   }
   for (const auto& type : options.types) {
     for (const auto& layout : options.layouts) {
@@ -205,11 +236,15 @@ void run_kernels(const BenchOptions& given) {
     }
   }
   if (!options.as_json) {
-    print_kept(all);
+    if (options.device == "cpu") {
+      print_kept(all);
+    } else {
+      fmt::print("\nfrn+tlu was run by: {}\n", last_implementation());
+    }
     return;
   }
   Value out{{"command", "bench kernels"},
-            {"implementation", chosen_implementation()},
+            {"implementation", last_implementation()},
             {"allocator", allocator_name()},
             {"limit", {{"forward_copies", 1.0}, {"forward_backward_copies", 2.5}}},
             {"rows", Value::empty_list()}};
@@ -252,6 +287,7 @@ Command kernels_command() {
                    .to = &options->seconds,
                    .help = "Seconds for each layer and map",
                    .range = Range{0.001, 60}},
+                  {.name = "--device", .to = &options->device, .help = "Where to measure", .choices = {"cpu", "cuda"}},
                   {.name = "--json", .to = &options->as_json, .help = "Print JSON in place of tables"}},
       .run = [options](const Given&) { run_kernels(*options); }};
 }

@@ -22,8 +22,8 @@
 namespace frn::cli {
 namespace {
 
-at::Tensor parameter(int64_t channels, double value, at::ScalarType type) {
-  return at::full({channels}, value, at::dtype(type)).set_requires_grad(true);
+at::Tensor parameter(int64_t channels, double value, const at::TensorOptions& options) {
+  return at::full({channels}, value, options).set_requires_grad(true);
 }
 
 // The paper's listing, operator by operator.
@@ -36,18 +36,19 @@ at::Tensor composed_frn_tlu(const at::Tensor& x, const at::Tensor& gamma, const 
 
 }  // namespace
 
-std::vector<Subject> bench_subjects(int64_t channels, at::ScalarType type) {
-  const auto wide = type == at::kDouble ? at::kDouble : at::kFloat;
+std::vector<Subject> bench_subjects(int64_t channels, at::ScalarType type, at::Device device) {
+  const auto wide = at::dtype(type == at::kDouble ? at::kDouble : at::kFloat).device(device);
+  const bool cudnn = device.is_cuda();
   const auto gamma = parameter(channels, 1, wide);
   const auto beta = parameter(channels, 0, wide);
   const auto tau = parameter(channels, 0, wide);
-  const auto eps = at::full({}, 1e-6, at::dtype(at::kDouble));
+  const auto eps = at::full({}, 1e-6, wide.dtype(at::kDouble));
   const auto narrow = [type](const at::Tensor& t) { return t.detach().to(type).set_requires_grad(true); };
   const auto gamma_x = narrow(gamma);
   const auto beta_x = narrow(beta);
   const auto tau_x = narrow(tau);
-  const auto running_mean = at::zeros({channels}, at::dtype(wide));
-  const auto running_var = at::ones({channels}, at::dtype(wide));
+  const auto running_mean = at::zeros({channels}, wide);
+  const auto running_var = at::ones({channels}, wide);
   std::vector<Subject> out;
   out.push_back(
       {"frn+tlu", [=](const at::Tensor& x) { return frn_tlu(x, gamma, beta, tau, eps); }, {gamma, beta, tau}});
@@ -58,7 +59,7 @@ std::vector<Subject> bench_subjects(int64_t channels, at::ScalarType type) {
                  [=](const at::Tensor& x) {
                    return at::relu(at::batch_norm(x, gamma, beta, running_mean, running_var, /*training=*/true, 0.1,
                                                   1e-5,
-                                                  /*cudnn_enabled=*/false));
+                                                  /*cudnn_enabled=*/cudnn));
                  },
                  {gamma, beta}});
   out.push_back({"gn+relu",
@@ -67,7 +68,7 @@ std::vector<Subject> bench_subjects(int64_t channels, at::ScalarType type) {
   out.push_back({"in+relu",
                  [=](const at::Tensor& x) {
                    return at::relu(at::instance_norm(x, gamma_x, beta_x, {}, {}, /*use_input_stats=*/true, 0.1, 1e-5,
-                                                     /*cudnn_enabled=*/false));
+                                                     /*cudnn_enabled=*/cudnn));
                  },
                  {gamma_x, beta_x}});
   return out;

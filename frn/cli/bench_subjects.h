@@ -16,8 +16,8 @@ struct Subject {
 };
 
 // frn+tlu (ours), the same composed of ATen's operators, then bn+relu, gn+relu (32 channels a group) and in+relu in
-// ATen. Parameters are float32 for 16-bit x, as under autocast.
-std::vector<Subject> bench_subjects(int64_t channels, at::ScalarType type);
+// ATen (on a GPU cuDNN's, where ATen takes them). Parameters are float32 for 16-bit x, as under autocast.
+std::vector<Subject> bench_subjects(int64_t channels, at::ScalarType type, at::Device device);
 
 // z, then the gradients of x and of the parameters.
 void forward_and_backward(const Subject& subject, const at::Tensor& x, const at::Tensor& dz);

@@ -111,4 +111,10 @@ Activation check_act(const at::Tensor& y, const OptionalTensor& tau, const Optio
   return a;
 }
 
+void check_gradient(std::string_view operation, std::string_view name, const at::Tensor& dz, const at::Tensor& input) {
+  TORCH_CHECK(dz.sizes() == input.sizes() && dz.scalar_type() == input.scalar_type(), "[", operation,
+              "] the gradient of z must have ", name, "'s shape and type, ", input.sizes(), " ", input.scalar_type(),
+              ", but has ", dz.sizes(), " ", dz.scalar_type());
+}
+
 }  // namespace frn::ops

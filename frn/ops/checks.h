@@ -39,6 +39,9 @@ void check_norm_act(const NormActArguments& arguments);
 Activation check_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                      std::string_view activation);
 
+// Throws unless the gradient of z has the shape and type of the input of that name.
+void check_gradient(std::string_view operation, std::string_view name, const at::Tensor& dz, const at::Tensor& input);
+
 // The type that x's arithmetic is in: float64 for float64, else float32.
 at::ScalarType accumulate_type(at::ScalarType type);
 

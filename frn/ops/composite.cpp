@@ -166,7 +166,7 @@ NormActGradients backward_by_composite(const NormActArguments& arguments, const 
 }  // namespace
 }  // namespace frn::ops
 
-// Devices without kernels of their own (CUDA until it has them, MPS, XPU) run the composite form.
+// Devices without kernels of their own (CUDA in builds without nvcc, MPS, XPU) run the composite form.
 TORCH_LIBRARY_IMPL(frn, CompositeExplicitAutograd, m) {
   using namespace frn::ops;
   m.impl("_norm_act_forward", as_operator<forward_by_composite>);

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "frn/kernels/kernels.h"
 #include "frn/ops/composite.h"
 #include "frn/ops/internal.h"
+#include "frn/ops/kernel_call.h"
 #include "frn/ops/last_implementation.h"
 
 namespace frn::ops {
@@ -28,50 +28,6 @@ using kernels::Threshold;
 
 // Below this many values a parallel region costs more than it saves (measured: about 5 us to start one).
 constexpr int64_t kGrain = 32768;
-
-// A tensor whose memory is [N, C, positions] or [N, positions, C].
-struct Laid {
-  at::Tensor tensor;
-  Layout layout;
-};
-
-bool rows_are_contiguous(const at::Tensor& x) { return x.movedim(1, -1).is_contiguous(); }
-
-// As it stands if it can, else copied. Maps of one value go the channels-last way: there the vectors run over channels.
-Laid lay_out(const at::Tensor& x) {
-  if (x.is_contiguous()) {
-    const bool single = x.numel() == x.size(0) * x.size(1);
-    return {x, single ? Layout::kChannelsLast : Layout::kContiguous};
-  }
-  if (rows_are_contiguous(x)) return {x, Layout::kChannelsLast};
-  const auto dense = x.contiguous(x.suggest_memory_format());
-  return {dense, dense.is_contiguous() ? Layout::kContiguous : Layout::kChannelsLast};
-}
-
-at::Tensor in_layout(const at::Tensor& t, Layout layout, bool single) {
-  if (layout == Layout::kContiguous || single) return t.contiguous();
-  return rows_are_contiguous(t) ? t : t.movedim(1, -1).contiguous().movedim(-1, 1);
-}
-
-// A dense x of another order (transposed maps, say) was copied; its results go back to its strides, as Meta promises.
-at::Tensor like_input(const at::Tensor& result, const at::Tensor& x) {
-  if (!x.is_non_overlapping_and_dense() || result.strides() == x.strides()) return result;
-  return at::empty_like(x).copy_(result);
-}
-
-Threshold threshold_kind(Activation activation) {
-  switch (activation) {
-    case Activation::kNone:
-      return Threshold::kNone;
-    case Activation::kRelu:
-    case Activation::kTlu:
-      return Threshold::kConstant;
-    case Activation::kPrelu:
-    case Activation::kAffineTlu:
-      return Threshold::kAffine;
-  }
-  return Threshold::kNone;
-}
 
 // Whether a result is written around the cache, which saves reading its lines first. It pays when the result would not
 // stay in the last-level cache anyway, and only in whole lines: short contiguous maps start and end inside lines, and
@@ -197,15 +153,6 @@ void run_backward(const kernels::BackwardProblem<T>& p) {
   with_driver<T>(p, 2, [&p](auto& driver, const TorchParallel& parallel) { driver.backward(p, parallel); });
 }
 
-// f(T()) with the kernels' type of a tensor's elements.
-template <typename F>
-auto with_kernel_type(at::ScalarType type, const F& f) {
-  if (type == at::kFloat) return f(float());
-  if (type == at::kDouble) return f(double());
-  if (type == at::kBFloat16) return f(kernels::BFloat16());
-  return f(kernels::Float16());  // check_norm_act lets no other type through
-}
-
 NormActResult norm_act_forward(const NormActArguments& a) {
   check_norm_act(a);
   check_eps_values(a.eps);
@@ -252,8 +199,6 @@ at::Tensor sum_over_samples(const at::Tensor& partials, int row, int64_t columns
   return out;
 }
 
-at::Tensor not_needed(const at::Tensor& like) { return at::empty({0}, like.options()); }
-
 // The partials of a backward pass, and from them the gradients of the parameters that need one.
 template <typename A>
 struct Partials {
@@ -279,16 +224,10 @@ struct Partials {
   }
 };
 
-at::Tensor zeros_if(bool needed, const OptionalTensor& parameter, const at::Tensor& x) {
-  return needed && parameter ? at::zeros_like(*parameter) : not_needed(x);
-}
-
 NormActGradients norm_act_backward(const NormActArguments& a, const BackwardArguments& backward) {
   check_norm_act(a);
   const auto& needs = backward.needs;
-  TORCH_CHECK(backward.dz.sizes() == a.x.sizes() && backward.dz.scalar_type() == a.x.scalar_type(),
-              "[norm_act] the gradient of z must have x's shape and type, ", a.x.sizes(), " ", a.x.scalar_type(),
-              ", but has ", backward.dz.sizes(), " ", backward.dz.scalar_type());
+  check_gradient("norm_act", "x", backward.dz, a.x);
   const auto x = lay_out(a.x);
   const auto dx = needs[kX] ? at::empty_like(x.tensor) : not_needed(a.x);
   if (a.x.numel() == 0) {
@@ -341,9 +280,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
                                                             const OptionalTensor& tau, const OptionalTensor& kappa,
                                                             std::string_view activation, std::array<bool, 3> needs) {
   const auto kind = check_act(y_in, tau, kappa, activation);
-  TORCH_CHECK(dz_in.sizes() == y_in.sizes() && dz_in.scalar_type() == y_in.scalar_type(),
-              "[act] the gradient of z must have y's shape and type, ", y_in.sizes(), " ", y_in.scalar_type(),
-              ", but has ", dz_in.sizes(), " ", dz_in.scalar_type());
+  check_gradient("act", "y", dz_in, y_in);
   const auto y = lay_out(y_in);
   const auto dy = needs[0] ? at::empty_like(y.tensor) : not_needed(y_in);
   if (y_in.numel() == 0) return {dy, zeros_if(needs[1], tau, y_in), zeros_if(needs[2], kappa, y_in)};

@@ -4,11 +4,10 @@
 
 #include "frn/ops/composite.h"
 #include "frn/ops/internal.h"
+#include "frn/ops/kernel_call.h"
 
 namespace frn::ops {
 namespace {
-
-at::Tensor not_needed(const at::Tensor& like) { return at::empty({0}, like.options()); }
 
 at::Tensor like_if(bool needed, const OptionalTensor& parameter, const at::Tensor& x) {
   return needed && parameter ? at::empty_like(*parameter) : not_needed(x);

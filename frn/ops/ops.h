@@ -1,6 +1,6 @@
 // ops/ registers the fused operators with PyTorch's dispatcher: schemas, checks, and one file per dispatch key (cpu,
-// meta, autocast, autograd), beside the composite form that defines what they compute and serves devices without a
-// kernel.
+// cuda, meta, autocast, autograd), beside the composite form that defines what they compute and serves devices without
+// a kernel.
 //
 // For sample n and a group g of channels, over its m values x (section 3.1 of the paper and its relatives):
 //   mu = mean(x) if centered else 0      s2 = mean((x-mu)^2)      xhat = (x-mu)/sqrt(s2+eps)
@@ -63,7 +63,7 @@ FRN_API std::vector<ImplementationInfo> implementations();
 FRN_API std::string chosen_implementation();
 // Forces one by name (empty: back to the default). The environment variable FRN_IMPLEMENTATION does the same at start.
 FRN_API void force_implementation(const std::string& name);
-// The one that ran last in this process: a CPU implementation's name, "composite", or "" before the first call.
+// The one that ran last in this process: a CPU implementation's name, "cuda", "composite", or "" before the first call.
 FRN_API std::string last_implementation();
 
 }  // namespace frn

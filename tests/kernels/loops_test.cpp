@@ -2,75 +2,18 @@
 // double. Float results must lie within 4 units in the last place of the magnitudes that were added up.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "tests/kernels/truth.h"
+#include "tests/kernels/tolerance.h"
 
 namespace frn::kernels {
 namespace {
 
 template <typename T>
-struct Rounding;
-template <>
-struct Rounding<float> {
-  static constexpr double kUnit = 0x1p-24, kStored = 0, kSmallest = 0;
-};
-template <>
-struct Rounding<double> {
-  static constexpr double kUnit = 0x1p-53, kStored = 0, kSmallest = 0;
-};
-// 16-bit results are those of float, rounded once more when stored: half a unit in the last place, of denormals too.
-template <>
-struct Rounding<BFloat16> {
-  static constexpr double kUnit = 0x1p-24, kStored = 0x1p-8, kSmallest = 0x1p-134;
-};
-template <>
-struct Rounding<Float16> {
-  static constexpr double kUnit = 0x1p-24, kStored = 0x1p-11, kSmallest = 0x1p-25;
-};
-
-template <typename T>
-void expect_within(const char* what, const std::vector<double>& got, const std::vector<double>& want,
-                   const std::vector<double>& magnitude, const std::vector<double>& flips, double units,
-                   double underflow, bool stored) {
-  if (got.empty()) return;  // a gradient that this call does not have
-  ASSERT_EQ(got.size(), want.size()) << what;
-  for (size_t i = 0; i < got.size(); ++i) {
-    double tolerance = units * Rounding<T>::kUnit * magnitude[i] + flips[i] + underflow;
-    if (stored) tolerance += Rounding<T>::kStored * (std::abs(want[i]) + tolerance) + Rounding<T>::kSmallest;
-    ASSERT_LE(std::abs(got[i] - want[i]), tolerance)
-        << what << "[" << i << "] is " << got[i] << ", should be " << want[i] << ", magnitude " << magnitude[i];
-  }
-}
-
-template <typename T>
 void check(const Call& call, const Implementation& implementation) {
   const auto in = make_inputs<T>(call);
-  const auto truth = compute_truth(call, in, Rounding<T>::kUnit);
-  const auto got = run<T>(call, in, implementation);
-  // Four units in the last place are eight rounding units. Sums of doubles have no wider type to go to: there the
-  // longest chain, the reference's over a map and then over a group's channels, adds a unit per term.
-  double units = 8;
-  if (std::is_same_v<T, double>) {
-    const int64_t channels_of_a_group = call.shape.channels / call.groups;
-    units += static_cast<double>(call.shape.positions + channels_of_a_group);
-  }
-  // Each product may also round to the grid of denormals; rstd^3, at most, multiplies a sum of them (in deps).
-  const double smallest = std::is_same_v<T, double> ? 0x1p-1074 : 0x1p-149;
-  const double underflow =
-      smallest * static_cast<double>(2 + call.size()) * std::max(1.0, std::pow(call.eps / 2, -1.5));
-  const auto compare = [&](const char* what, std::vector<double> Results::*r, bool stored) {
-    expect_within<T>(what, got.*r, truth.value.*r, truth.magnitude.*r, truth.flips.*r, units, underflow, stored);
-  };
-  compare("z", &Results::z, true);
-  compare("dx", &Results::dx, true);
-  compare("dgamma", &Results::dgamma, false);
-  compare("dbeta", &Results::dbeta, false);
-  compare("dtau", &Results::dtau, false);
-  compare("dkappa", &Results::dkappa, false);
-  compare("deps", &Results::deps, false);
+  expect_as_in_truth<T>(call, in, run<T>(call, in, implementation));
 }
 
 class LoopsTest : public testing::TestWithParam<std::string_view> {
