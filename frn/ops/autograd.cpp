@@ -3,6 +3,7 @@
 // ATen can differentiate again.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/functorch/DynamicLayer.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -106,12 +107,17 @@ struct Act : torch::autograd::Function<Act> {
 };
 
 at::Tensor norm_act_autograd(const NormActArguments& a) {
+  if (in_function_transform()) {
+    check_norm_act(a);
+    return composite_result(a);
+  }
   // One by one: PyTorch looks among them for what the graph hangs on.
   return NormAct::apply(a.x, a.weight, a.bias, a.eps, a.tau, a.kappa, a.groups, a.centered, std::string(a.activation));
 }
 
 at::Tensor act_autograd(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                         std::string_view activation) {
+  if (in_function_transform()) return composite_act_result(y, tau, kappa, check_act(y, tau, kappa, activation));
   return Act::apply(y, tau, kappa, std::string(activation));
 }
 
@@ -135,6 +141,9 @@ at::Tensor frn_tlu_composed(const at::Tensor& x, const at::Tensor& weight, const
 }
 
 }  // namespace
+
+bool in_function_transform() { return at::functorch::maybeCurrentDynamicLayer().has_value(); }
+
 }  // namespace frn::ops
 
 TORCH_LIBRARY_IMPL(frn, Autograd, m) {

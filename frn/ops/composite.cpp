@@ -102,6 +102,10 @@ ForwardResult composite_forward(const NormActArguments& a) {
   return {result, a.centered ? n.mean.squeeze(-1) : at::empty({0}, n.rstd.options()), n.rstd.squeeze(-1)};
 }
 
+at::Tensor composite_result(const NormActArguments& a) {
+  return activate(normalise(a).y, a.tau, a.kappa, a.kind()).to(a.x.scalar_type());
+}
+
 Gradients composite_backward(const NormActArguments& a, const at::Tensor& dz_in, const Needs& needs) {
   const auto n = normalise(a);
   const auto dz = dz_in.to(n.y.scalar_type());
@@ -130,8 +134,13 @@ Gradients composite_backward(const NormActArguments& a, const at::Tensor& dz_in,
 
 at::Tensor composite_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                          Activation activation) {
+  return at::empty_like(y).copy_(composite_act_result(y, tau, kappa, activation));
+}
+
+at::Tensor composite_act_result(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+                                Activation activation) {
   const auto wide = y.to(accumulate_type(y.scalar_type()));
-  return at::empty_like(y).copy_(activate(wide, tau, kappa, activation));
+  return activate(wide, tau, kappa, activation).to(y.scalar_type());
 }
 
 std::array<at::Tensor, 3> composite_act_backward(const at::Tensor& dz_in, const at::Tensor& y_in,

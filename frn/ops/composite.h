@@ -15,6 +15,8 @@ struct ForwardResult {
   at::Tensor rstd;  // [N, groups]
 };
 ForwardResult composite_forward(const NormActArguments& arguments);
+// z alone, in whatever layout the operations give; nothing is written in place, which torch.func's vmap may refuse.
+at::Tensor composite_result(const NormActArguments& arguments);
 
 enum NormActInput : int { kX, kWeight, kBias, kEps, kTau, kKappa, kNormActInputs };
 using Needs = std::array<bool, kNormActInputs>;
@@ -25,6 +27,9 @@ Gradients composite_backward(const NormActArguments& arguments, const at::Tensor
 
 at::Tensor composite_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                          Activation activation);
+// As composite_result().
+at::Tensor composite_act_result(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
+                                Activation activation);
 
 // dy, dtau, dkappa.
 std::array<at::Tensor, 3> composite_act_backward(const at::Tensor& dz, const at::Tensor& y, const OptionalTensor& tau,

@@ -53,6 +53,10 @@ auto as_backward_operator(const at::Tensor& dz, const at::Tensor& x, const at::T
                    BackwardArguments{dz, mean, rstd, needs});
 }
 
+// Whether torch.func's grad, vjp or vmap is at work. They refuse autograd functions written in C++: there the composite
+// form runs, which ATen differentiates by itself.
+bool in_function_transform();
+
 at::Tensor call_norm_act(const NormActArguments& arguments);
 NormActResult call_norm_act_forward(const NormActArguments& arguments);
 NormActGradients call_norm_act_backward(const NormActArguments& arguments, const BackwardArguments& backward);

@@ -11,6 +11,7 @@
 
 #include "frn/kernels/proxy.h"
 #include "frn/ops/checks.h"
+#include "frn/ops/internal.h"
 #include "frn/ops/ops.h"
 
 namespace frn::ops::proxy_operator {
@@ -256,6 +257,7 @@ struct Proxy : torch::autograd::Function<Proxy> {
 
 Three proxy_autograd(const at::Tensor& weight, const at::Tensor& bias, const OptionalTensor& tau,
                      const OptionalTensor& kappa) {
+  if (in_function_transform()) return forward_composite(weight, bias, tau, kappa);
   const auto out = Proxy::apply(weight, bias, tau, kappa);
   return {out[0], out[1], out[2]};
 }

@@ -2,6 +2,7 @@
 
     layer = frn.NormAct(64, "frn+tlu")      # or gn+relu, frn(eps=learned)+tlu, bn+relu, ...
     z = frn.frn_tlu(x, weight, bias, tau)   # the paper's listing as one operator
+    model, report = frn.convert(model)      # an existing network with FRN in place of batch norm
 """
 
 from frn._library import load as _load
@@ -13,6 +14,7 @@ import torch as _torch  # noqa: E402
 __version__: str = _torch.ops.frn.version()
 
 from frn import onnx  # noqa: E402
+from frn.conversion import ConversionReport, convert, revert  # noqa: E402
 from frn.hub import load  # noqa: E402
 from frn.modules import FRN, NormAct, WSConv2d  # noqa: E402
 from frn.ops import (  # noqa: E402
@@ -25,16 +27,19 @@ from frn.ops import (  # noqa: E402
     proxy,
     standardise,
 )
+from frn.optim import parameter_groups  # noqa: E402
 from frn.spec import ACTIVATIONS, NORMS, NormActSpec  # noqa: E402
 
 __all__ = [
     "ACTIVATIONS",
+    "ConversionReport",
     "FRN",
     "NORMS",
     "NormAct",
     "NormActSpec",
     "WSConv2d",
     "act",
+    "convert",
     "force_implementation",
     "frn_tlu",
     "implementations",
@@ -42,6 +47,8 @@ __all__ = [
     "load",
     "norm_act",
     "onnx",
+    "parameter_groups",
     "proxy",
+    "revert",
     "standardise",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -19,12 +20,33 @@ class NormAct(nn.Module):
         NormAct(64, "frn(eps=learned)+tlu")          for maps of one value and fully connected layers
         NormAct(64, "gn(groups=32)+relu"), NormAct(64, "bn+relu"), ...
 
-    Parameters, where the method or the activation has them: `weight` (starts at 1), `bias` (0), `tau` (0), `kappa`
-    (0.25) and `eps` (the learned part of eps; a fixed eps is not in the state dict). Batch methods have PyTorch's
-    buffers.
+    Parameters, where the method or the activation has them: `weight` (starts at 1), `bias` (0), `tau` (0) and `kappa`
+    (0.25), all of shape [channels], and `eps` of shape [], or [channels] with eps_shape=channel (the learned part of eps; a
+    fixed eps is not in the state dict). Batch methods have PyTorch's buffers.
+
+    Args:
+        channels: the size of x's dimension 1.
+        spec: norm and activation by name; `frn info norms` and frn.NORMS, frn.ACTIVATIONS list them.
+        device, dtype: of the parameters, as in torch.nn.
     """
 
-    def __init__(self, channels: int, spec: str | NormActSpec = "frn+tlu", *, device=None, dtype=None) -> None:
+    weight: nn.Parameter | None
+    bias: nn.Parameter | None
+    tau: nn.Parameter | None
+    kappa: nn.Parameter | None
+    eps: nn.Parameter | None
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        spec: str | NormActSpec = "frn+tlu",
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         if channels < 1:
             raise ValueError(f"[{spec}] a layer must have at least 1 channel but is asked for {channels}")
@@ -48,6 +70,7 @@ class NormAct(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Gives parameters and running statistics the values they start with."""
         # Both forms of a learned eps start from the same eps.
         eps_start = math.log(self.spec.eps_start) if self.spec.eps_exponential else self.spec.eps_start
         starts = {"weight": 1.0, "bias": 0.0, "eps": eps_start, "tau": 0.0, "kappa": 0.25}
@@ -67,46 +90,61 @@ class NormAct(nn.Module):
         return (wide.exp() if self.spec.eps_exponential else wide.abs()) + EPS_FLOOR
 
     def forward(self, x: Tensor) -> Tensor:
+        """x: [N, channels, *] of float32, float64, bfloat16 or float16, contiguous or channels-last; so is the result."""
         norm, activation = self.spec.norm, self.spec.activation.name
         if norm.batch_method or norm.group_rule == "none":
             y = self._batch_norm(x) if norm.batch_method else x
             return y if activation == "none" else ops.act(y, self.tau, self.kappa, activation=activation)
-        weight, bias, tau = self.weight, self.bias, self.tau
+        (weight, bias), tau = self._affine(), cast("Tensor | None", self.tau)
         if self.spec.proxy:
             # The same layer with other parameters, of which the threshold is one.
             weight, bias, tau = ops.proxy(weight, bias, tau, self.kappa)
             activation = "tlu" if self.kappa is None else "affine_tlu"
-        shape = {"groups": self.groups, "centered": norm.centered, "activation": activation}
-        return ops.norm_act(x, weight, bias, self.current_eps(), tau, self.kappa, **shape)
+        eps, groups = self.current_eps(), self.groups
+        return ops.norm_act(
+            x, weight, bias, eps, tau, self.kappa, groups=groups, centered=norm.centered, activation=activation
+        )
+
+    def _affine(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias, which all norms have but `none`."""
+        assert self.weight is not None and self.bias is not None
+        return self.weight, self.bias
 
     def _batch_norm(self, x: Tensor) -> Tensor:
-        momentum, eps = self.spec.number("momentum"), self.spec.eps
+        momentum, eps = self._number("momentum"), self.spec.eps
+        weight, bias = self._affine()
         running = (self.running_mean, self.running_var)
         if not self.training:
-            return F.batch_norm(x, *running, self.weight, self.bias, eps=eps)
+            return F.batch_norm(x, *running, weight, bias, eps=eps)
         if self.spec.norm.name == "brn" and x.numel() > 0:
             scale, shift = self._renorm(x, momentum, eps)
-            y = F.batch_norm(x, None, None, self.weight * scale, self.bias + self.weight * shift, True, eps=eps)
+            y = F.batch_norm(x, None, None, weight * scale, bias + weight * shift, True, eps=eps)
         elif self.spec.word("sync") == "true" and sync.is_needed():
-            y = sync.batch_norm(x, self.weight, self.bias, *running, momentum, eps)
+            y = sync.batch_norm(x, weight, bias, *running, momentum, eps)
         else:
-            y = F.batch_norm(x, *running, self.weight, self.bias, True, momentum, eps)
+            y = F.batch_norm(x, *running, weight, bias, True, momentum, eps)
         self.num_batches_tracked.add_(1)
         return y
+
+    def _number(self, key: str) -> float:
+        """An option that always has a number."""
+        value = self.spec.number(key)
+        assert value is not None, key
+        return value
 
     @torch.no_grad()
     def _renorm(self, x: Tensor, momentum: float, eps: float) -> tuple[Tensor, Tensor]:
         """Batch Renormalization (Ioffe 2017): r and d, which bring y to eval mode's within bounds that grow."""
 
         def ramp(end: str) -> Tensor:
-            step, begin, last = self.num_batches_tracked, self.spec.number("warmup"), self.spec.number(end)
+            step, begin, last = self.num_batches_tracked, self._number("warmup"), self._number(end)
             rising = (step - begin).clamp(min=0) / max(1.0, last - begin)
             return torch.where(step >= last, torch.ones_like(rising), rising)
 
         dims = [i for i in range(x.dim()) if i != 1]
         var, mean = torch.var_mean(x.to(self.running_var.dtype), dims, correction=0)
-        r_max = 1 + (self.spec.number("r_max") - 1) * ramp("r_end")
-        d_max = self.spec.number("d_max") * ramp("d_end")
+        r_max = 1 + (self._number("r_max") - 1) * ramp("r_end")
+        d_max = self._number("d_max") * ramp("d_end")
         sigma = (self.running_var + eps).sqrt()
         r = torch.clamp((var + eps).sqrt() / sigma, 1 / r_max, r_max)
         d = torch.clamp((mean - self.running_mean) / sigma, -d_max, d_max)
@@ -140,8 +178,8 @@ class FRN(NormAct):
         *,
         eps_start: float | None = None,
         proxy: bool = False,
-        device=None,
-        dtype=None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         options = f"eps={eps}"
         if eps_shape != "scalar":
@@ -165,14 +203,15 @@ class WSConv2d(nn.Conv2d):
     Everything else is as in torch.nn.Conv2d, the state dict too but for the gain.
     """
 
-    def __init__(self, *args, form: str = "scaled", eps: float = 1e-6, **kwargs) -> None:
+    gain: nn.Parameter | None
+
+    def __init__(self, *args: Any, form: str = "scaled", eps: float = 1e-6, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if form not in ("plain", "scaled", "gain"):
             raise ValueError(f"[WSConv2d] form must be plain, scaled or gain but is {form!r}")
         self.form, self.eps = form, eps
-        like = {"device": self.weight.device, "dtype": self.weight.dtype}
-        gain = nn.Parameter(torch.ones((self.out_channels, 1, 1, 1), **like)) if form == "gain" else None
-        self.register_parameter("gain", gain)
+        gain = torch.ones((self.out_channels, 1, 1, 1), device=self.weight.device, dtype=self.weight.dtype)
+        self.register_parameter("gain", nn.Parameter(gain) if form == "gain" else None)
 
     def standardised_weight(self) -> Tensor:
         """The filters that the convolution uses; differentiable twice."""

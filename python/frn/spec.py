@@ -127,7 +127,7 @@ class NormActSpec:
         """A layer's channels must be a multiple of this: the group size or the number of groups; else 1."""
         if self.norm.group_rule != "sized":
             return 1
-        return int(self.number("groups") or self.number("group_size"))
+        return int(self.number("groups") or self.number("group_size") or 1)
 
     def groups(self, channels: int) -> int:
         """Groups of a layer of so many channels, for per-sample methods. Raises ValueError when they do not divide."""

@@ -98,6 +98,32 @@ def test_gradients_of_each_sample_come_from_vmap_and_grad(spec):
             torch.testing.assert_close(found[name][i], expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("spec", ["frn+tlu", "gn(group_size=4,proxy=true)+relu", "none+tlu"])
+def test_forward_and_reverse_mode_agree(spec):
+    layer = frn.NormAct(8, spec).double()
+    x, dx, dz = torch.randn(3, 2, 8, 4, 4, dtype=torch.float64)
+    _, forward = torch.func.jvp(layer, (x,), (dx,))
+    _, reverse = torch.func.vjp(layer, x)
+    torch.testing.assert_close((forward * dz).sum(), (dx * reverse(dz)[0]).sum(), rtol=1e-12, atol=1e-12)
+
+
+def test_an_ensemble_of_layers_runs_by_vmap_and_trains():
+    layers = [frn.NormAct(8, "frn(eps=learned)+tlu").double() for _ in range(3)]
+    with torch.no_grad():
+        for parameter in (p for layer in layers for p in layer.parameters()):
+            parameter.normal_()
+    values, _ = torch.func.stack_module_state(layers)
+    x = torch.randn(2, 8, 4, 4, dtype=torch.float64)
+
+    def loss(one):
+        return torch.func.functional_call(layers[0], one, (x,)).square().sum()
+
+    found = torch.func.vmap(torch.func.grad(loss))(values)
+    for i, layer in enumerate(layers):
+        for (name, _), expected in zip(layer.named_parameters(), gradients(layer, x), strict=True):
+            torch.testing.assert_close(found[name][i], expected, rtol=1e-12, atol=1e-12)
+
+
 def free_port():
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
