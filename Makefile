@@ -84,7 +84,7 @@ do-format:
 do-lint: do-format-check
 	@bad=$$($(SOURCES) | grep -Ev '^([a-z0-9_]+/)*[a-z0-9_]+(-inl)?\.[a-z]+$$'); [ -z "$$bad" ] || \
 	  { echo "lint: file names are snake_case, unlike: $$bad" >&2; exit 1; }
-	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh tools/check-all.sh .ci/run; fi
+	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh tools/check-all.sh .ci/run bench/gpu_check.sh; fi
 	+@$(MAKE) build-lint/build.ninja PRESET=lint
 	@cmake --build build-lint --target frn_commit >/dev/null
 	@$(dir $(PYTHON))run-clang-tidy.py -quiet -hide-progress -clang-tidy-binary $(dir $(PYTHON))clang-tidy -p build-lint -j $(JOBS)

@@ -86,7 +86,7 @@ class CudaCall {
     const auto options = x_.tensor.options();
     const auto sums = at::empty({plan.sums}, options.dtype(at::kDouble));
     const auto coefficients = numbers({plan.coefficients});
-    a.sums = sums.mutable_data_ptr<double>();
+    a.sums = sums.template mutable_data_ptr<double>();
     a.coefficients = coefficients.template mutable_data_ptr<A>();
     const auto stream = c10::cuda::getCurrentCUDAStream(device.index());
     cuda::run_steps(plan, a, [&](const cuda::Step& step, const Arguments<T>& arguments) {

@@ -9,6 +9,12 @@
 
 #ifdef FRN_EMULATION_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
+extern "C" {
+void AnnotateIgnoreReadsBegin(const char* file, int line);
+void AnnotateIgnoreReadsEnd(const char* file, int line);
+void AnnotateIgnoreWritesBegin(const char* file, int line);
+void AnnotateIgnoreWritesEnd(const char* file, int line);
+}
 #endif
 
 namespace frn::kernels::emulation {
@@ -55,6 +61,26 @@ void happens_after([[maybe_unused]] char& edge) {
 #endif
 }
 
+// The thread sanitizer takes what the library copies for the emulator, on a kernel's fiber, for the kernel's own.
+class Unseen {
+ public:
+#ifdef FRN_EMULATION_THREAD_SANITIZER
+  Unseen() {
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+  }
+  ~Unseen() {
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+  }
+#else
+  Unseen() = default;
+  ~Unseen() = default;
+#endif
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+};
+
 class Emulator;
 Emulator* emulator = nullptr;
 
@@ -78,9 +104,7 @@ class Emulator {
     std::vector<int64_t> blocks(static_cast<size_t>(grid_.blocks));
     for (size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<int64_t>(i);
     put_in_order(blocks);
-    happens_before(launch_begins_);
     for (const int64_t block : blocks) run_block(block);
-    happens_after(launch_ends_);
   }
 
   Thread& current() { return threads_[static_cast<size_t>(current_)]; }
@@ -157,15 +181,13 @@ class Emulator {
 
   void run_thread() {
     fiber().entered();
-    happens_after(launch_begins_);
+    happens_after(block_begins_);
     try {
       kernel_();
     } catch (...) {
       failure_ = std::current_exception();
     }
-    happens_before(launch_ends_);
-    current().state = State::kDone;
-    fiber().leave();
+    wait(State::kDone);
   }
 
  private:
@@ -214,6 +236,7 @@ class Emulator {
   }
 
   void note_request(uint32_t buffer, uint64_t sector, Access access, const Place& place) {
+    [[maybe_unused]] const Unseen unseen;
     // The lanes' n-th visits to one place of the source are one request.
     const uint64_t key =
         uint64_t{place.line()} * 1024 + place.column() + reinterpret_cast<uintptr_t>(place.file_name());
@@ -253,6 +276,7 @@ class Emulator {
 
   static void enter() { emulator->run_thread(); }
 
+  // Blocks are ordered here, whatever a GPU does: what they share is `note`'s to see.
   void run_block(int64_t block) {
     block_ = block;
     epoch_ = 0;
@@ -264,8 +288,10 @@ class Emulator {
       threads_[static_cast<size_t>(i)].index = i;
       fibers()[static_cast<size_t>(i)].start(&Emulator::enter);
     }
+    happens_before(block_begins_);
     while (run_ready_threads()) {
     }
+    happens_after(thread_waits_);
     count_requests();
   }
 
@@ -290,12 +316,15 @@ class Emulator {
     for (const int index : ready_) {
       current_ = index;
       fiber().resume();
-      if (failure_) std::rethrow_exception(failure_);
+      if (!failure_) continue;
+      happens_after(thread_waits_);
+      std::rethrow_exception(failure_);
     }
     return true;
   }
 
-  [[noreturn]] void throw_deadlock(size_t done, size_t at_barrier) const {
+  [[noreturn]] void throw_deadlock(size_t done, size_t at_barrier) {
+    happens_after(thread_waits_);
     const size_t in_shuffle = threads_.size() - done - at_barrier;
     throw Failure("block " + std::to_string(block_) + " waits for ever: of " + std::to_string(threads_.size()) +
                   " threads " + std::to_string(at_barrier) + " are at a barrier, " + std::to_string(in_shuffle) +
@@ -303,6 +332,7 @@ class Emulator {
   }
 
   void wait(State state) {
+    happens_before(thread_waits_);
     current().state = state;
     fiber().leave();
   }
@@ -346,8 +376,8 @@ class Emulator {
   int64_t block_ = 0;
   int current_ = 0;
   int epoch_ = 0;  // barriers that the block has passed
-  char launch_begins_ = 0;
-  char launch_ends_ = 0;
+  char block_begins_ = 0;
+  char thread_waits_ = 0;
   char barrier_ = 0;
 };
 
