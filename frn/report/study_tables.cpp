@@ -48,7 +48,6 @@ std::string markdown_table(Grid grid) {
 
 Grid grid_of(const study::Results& results, const Metric& metric) {
   const auto& study = results.study;
-  const bool has_paper = study.published.contains(metric.key);
   Grid grid{{metric.title, ""}};
   for (const auto& column : study.columns) grid[0].push_back(column.title);
   for (size_t r = 0; r < study.rows.size(); ++r) {
@@ -63,6 +62,7 @@ Grid grid_of(const study::Results& results, const Metric& metric) {
       difference.push_back(difference_text(summary, published));
     }
     grid.push_back(std::move(ours));
+    const bool has_paper = study.published_at(metric.key, r, 0) != nullptr;
     if (has_paper) grid.push_back(std::move(paper));
     if (has_paper && is_papers_scale(results)) grid.push_back(std::move(difference));
   }

@@ -43,7 +43,6 @@ std::string aligned(const Lines& lines) {
 std::string table_of(const study::Results& results) {
   const auto& study = results.study;
   const auto& metric = results.metrics.front();
-  const bool has_paper = study.published.contains(metric.key);
   Lines lines{{""}};
   for (const auto& column : study.columns) lines[0].push_back(column.title);
   for (size_t r = 0; r < study.rows.size(); ++r) {
@@ -54,7 +53,7 @@ std::string table_of(const study::Results& results) {
       paper.push_back(short_paper(metric, study.published_at(metric.key, r, c)));
     }
     lines.push_back(std::move(ours));
-    if (has_paper) lines.push_back(std::move(paper));
+    if (study.published_at(metric.key, r, 0) != nullptr) lines.push_back(std::move(paper));
   }
   return aligned(lines);
 }
