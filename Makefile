@@ -59,8 +59,8 @@ do-build: $(FOLDER)/build.ninja
 do-test: $(if $(filter release,$(PRESET)),do-format-check) do-build
 	ctest --preset $(PRESET) -j $(JOBS)
 ifeq ($(PRESET),release)
-	GOMP_SPINCOUNT=1000 FRN_LIBRARY="$$PWD/build/lib/libfrn_ops.so" PYTHONPATH=python "$(PYTHON)" -m pytest -q -n $(JOBS) --dist worksteal tests/layout tests/parity
 	"$(PYTHON)" -m pytest -q -rs tests/install
+	GOMP_SPINCOUNT=1000 FRN_LIBRARY="$$PWD/build/lib/libfrn_ops.so" PYTHONPATH=python "$(PYTHON)" -m pytest -q -n $(JOBS) --dist worksteal tests/layout tests/parity
 endif
 
 # The formatter of the tests' packages: versions differ in what they find well formatted.
