@@ -4,6 +4,7 @@ Minutes of compiling, so with FRN_ALL_CASES alone (make check-all). The environm
 one that runs the tests, instead of fetching 3 GB.
 """
 
+import importlib.util
 import os
 import re
 import signal
@@ -83,7 +84,9 @@ def install(wheel, folder):
     run(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip())
-    (site / "inherited.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    # Where torch is, too: the tests' environment may have it from another one.
+    places = {str(Path(importlib.util.find_spec(name).origin).parents[1]) for name in ("torch", "safetensors")}
+    (site / "inherited.pth").write_text("\n".join(places) + "\n")
     run(python, "-m", "pip", "install", "--no-deps", "--no-index", wheel)
     return python, site
 
