@@ -63,8 +63,10 @@ ifeq ($(PRESET),release)
 	GOMP_SPINCOUNT=1000 FRN_LIBRARY="$$PWD/build/lib/libfrn_ops.so" PYTHONPATH=python "$(PYTHON)" -m pytest -q -n $(JOBS) --dist worksteal tests/layout tests/parity
 endif
 
-# The formatter of the tests' packages: versions differ in what they find well formatted.
-CLANG_FORMAT = "$(shell "$(PYTHON)" -c 'import clang_format, os; print(os.path.dirname(clang_format.__file__) + "/data/bin/clang-format")')"
+# The formatter and clang-tidy of the tests' packages: versions differ in what they find. They may lie beside another Python's torch.
+tools_of = $(shell "$(PYTHON)" -c 'import $(1), os; print(os.path.dirname($(1).__file__) + "/data/bin")')
+CLANG_FORMAT = "$(call tools_of,clang_format)/clang-format"
+CLANG_TIDY = $(call tools_of,clang_tidy)
 do-format-check:
 	@$(SOURCES) -print0 | xargs -0 -r $(CLANG_FORMAT) --dry-run --Werror
 
@@ -87,7 +89,7 @@ do-lint: do-format-check
 	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh tools/check-all.sh .ci/run bench/gpu_check.sh; fi
 	+@$(MAKE) build-lint/build.ninja PRESET=lint
 	@cmake --build build-lint --target frn_commit >/dev/null
-	@$(dir $(PYTHON))run-clang-tidy.py -quiet -hide-progress -clang-tidy-binary $(dir $(PYTHON))clang-tidy -p build-lint -j $(JOBS)
+	@"$(PYTHON)" "$(CLANG_TIDY)/run-clang-tidy.py" -quiet -hide-progress -clang-tidy-binary "$(CLANG_TIDY)/clang-tidy" -p build-lint -j $(JOBS)
 
 # The whole path and the compiler are in every object's command: when one of them changes, start from nothing.
 # Otherwise (tests now on, presets edited) the folder is only configured again.

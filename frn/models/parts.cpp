@@ -21,7 +21,7 @@ NormActSpec activation_alone(const NormActSpec& norm) {
 ConvNormActImpl::ConvNormActImpl(const NormActSpec& norm, const ConvShape& shape)
     : conv_(register_module("conv", Conv2d(shape))), norm_(register_module("norm", norm.make(shape.out))) {}
 
-at::Tensor added_to(at::Tensor y, const at::Tensor& x) {
+at::Tensor added_to(const at::Tensor& y, const at::Tensor& x) {
   return y.scalar_type() == x.scalar_type() ? y.add_(x) : y + x;
 }
 

@@ -45,7 +45,7 @@ class ConvNormActImpl : public torch::nn::Module {
 TORCH_MODULE(ConvNormAct);
 
 // y + x in y's own memory, where types allow: for a y that nobody else reads, not even a gradient.
-at::Tensor added_to(at::Tensor y, const at::Tensor& x);
+at::Tensor added_to(const at::Tensor& y, const at::Tensor& x);
 
 // [N, C, H, W] -> [N, C]
 at::Tensor average_over_map(const at::Tensor& x);

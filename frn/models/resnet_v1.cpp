@@ -26,7 +26,7 @@ class ResNetV1Block : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) {
     auto y = x;
     for (auto& [conv, norm] : layers_) y = norm->forward(conv->forward(y));
-    return act_->forward_own(added_to(std::move(y), downsample_ ? downsample_->forward(x) : x));
+    return act_->forward_own(added_to(y, downsample_ ? downsample_->forward(x) : x));
   }
 
  private:

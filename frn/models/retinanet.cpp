@@ -80,8 +80,7 @@ class Pyramid : public torch::nn::Module {
     at::Tensor from_above;
     for (size_t i = kBackboneLevels; i-- > 0;) {
       auto map = lateral_[i]->forward(backbone[i + 1]);
-      if (from_above.defined())
-        map = added_to(std::move(map), at::upsample_nearest2d(from_above, {map.size(2), map.size(3)}));
+      if (from_above.defined()) map = added_to(map, at::upsample_nearest2d(from_above, {map.size(2), map.size(3)}));
       from_above = map;
       out[i] = finished(map, i);
     }

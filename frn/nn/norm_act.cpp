@@ -26,7 +26,7 @@ class NoNormImpl : public NormActImpl {
 
  protected:
   at::Tensor run(const at::Tensor& x) override { return activate(x); }
-  at::Tensor run_own(at::Tensor x) override { return activate_own(std::move(x)); }
+  at::Tensor run_own(const at::Tensor& x) override { return activate_own(x); }
 };
 
 template <typename Impl>
@@ -86,10 +86,10 @@ at::Tensor NormActImpl::forward(const at::Tensor& x) {
   return LayerWatch::seen(*this, run(x));
 }
 
-at::Tensor NormActImpl::forward_own(at::Tensor x) {
+at::Tensor NormActImpl::forward_own(const at::Tensor& x) {
   check(x);
   if (x.is_meta()) return x;
-  return LayerWatch::seen(*this, run_own(std::move(x)));
+  return LayerWatch::seen(*this, run_own(x));
 }
 
 at::Tensor NormActImpl::activate(const at::Tensor& y) const {
@@ -100,7 +100,7 @@ at::Tensor NormActImpl::activate(const at::Tensor& y) const {
   return act(y, defined_or_none(tau), defined_or_none(kappa), spec_.activation().name);
 }
 
-at::Tensor NormActImpl::activate_own(at::Tensor y) const {
+at::Tensor NormActImpl::activate_own(const at::Tensor& y) const {
   return spec_.activation().name == "relu" && y.numel() > 0 ? y.relu_() : activate(y);
 }
 

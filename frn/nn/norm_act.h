@@ -24,7 +24,7 @@ class NormActImpl : public torch::nn::Module {
   // meta tensor comes the shape alone. A LayerWatch sees the result.
   at::Tensor forward(const at::Tensor& x);
   // The same, and may write into x: for an x that nobody else reads, not even a gradient.
-  at::Tensor forward_own(at::Tensor x);
+  at::Tensor forward_own(const at::Tensor& x);
 
   // What z is where the activation clips y: tau, or what it becomes where activations are normalised too; undefined for
   // 0.
@@ -50,11 +50,11 @@ class NormActImpl : public torch::nn::Module {
   // z of an x that was checked and has values.
   virtual at::Tensor run(const at::Tensor& x) = 0;
   // The same for forward_own.
-  virtual at::Tensor run_own(at::Tensor x) { return run(x); }
+  virtual at::Tensor run_own(const at::Tensor& x) { return run(x); }
   // The activation alone.
   at::Tensor activate(const at::Tensor& y) const;
   // The same in y's own memory where the activation can, for a y that nobody else has and no gradient needs.
-  at::Tensor activate_own(at::Tensor y) const;
+  at::Tensor activate_own(const at::Tensor& y) const;
   // Settings that stand neither in the spec nor in the state dict.
   virtual void copy_settings(const NormActImpl& /*other*/) {}
 

@@ -1,5 +1,5 @@
 """Several processes train as one: the same weights as virtual devices, whole checkpoints when a rank is killed, and a
-named error when one hangs. Usage: processes.py path/to/frn [path/to/torchrun]"""
+named error when one hangs. Usage: processes.py path/to/frn"""
 
 import json
 import os
@@ -14,7 +14,8 @@ from runs import children, newest_step
 from safetensors.numpy import load_file
 
 FRN = sys.argv[1]
-TORCHRUN = sys.argv[2] if len(sys.argv) > 2 else None
+# torchrun, by the name that works wherever this Python has its torch from.
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 STEPS = 20
 COMMON = ["--model", "resnetv2-8", "--image-size", "12", "--warmup-steps", "4", "--log-every", "5", "--threads", "1"]
 COMMON += ["--workers", "0"]
@@ -187,7 +188,7 @@ def a_rank_that_hangs_is_named(work):
 def torchrun_restarts_from_the_checkpoint(work):
     folder = work / "torchrun"
     # This machine's own name may lead nowhere.
-    command = [TORCHRUN, "--local-addr", "127.0.0.1", "--nproc-per-node", "3", "--max-restarts", "1", "--no-python"]
+    command = [*TORCHRUN, "--local-addr", "127.0.0.1", "--nproc-per-node", "3", "--max-restarts", "1", "--no-python"]
     command += [FRN, "train", "--out", str(folder)]
     command += [*COMMON, "--batch-per-device", "2", "--steps", "100", "--checkpoint-every", "5", "--validate-every", "100"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -218,11 +219,7 @@ def main():
         a_killed_rank_ends_all_with_one_message(work)
         sigterm_stops_all_ranks_at_one_step(work)
         a_rank_that_hangs_is_named(work)
-        if TORCHRUN is None:
-            print("SKIPPED torchrun: its path was not given", flush=True)
-        else:
-            assert Path(TORCHRUN).exists(), f"there is no {TORCHRUN}; the torch package brings it"
-            torchrun_restarts_from_the_checkpoint(work)
+        torchrun_restarts_from_the_checkpoint(work)
 
 
 if __name__ == "__main__":

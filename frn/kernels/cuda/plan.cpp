@@ -30,7 +30,7 @@ int64_t tile_bytes(const CallShape& call, int64_t values) {
 // Lanes per part and parts per row. Contiguous: about four values a lane in small maps, then whole warps of twelve.
 // Channels-last: neighbouring threads take neighbouring channels, and the rest of the block's threads other positions.
 int64_t contiguous_parts(int64_t segment) {
-  return std::min<int64_t>(power_of_two_below(segment / (kWarp * 12)), kWarp);
+  return std::min<int64_t>(power_of_two_below(segment / (int64_t{kWarp} * 12)), kWarp);
 }
 
 void cut_rows(const CallShape& call, int64_t threads, Cut& cut) {
@@ -54,8 +54,8 @@ int64_t row_cost(const CallShape& call) {
 // Enough that every thread has about a dozen values, and that blocks of this size fill half of a multiprocessor.
 int64_t threads_for(const CallShape& call, int64_t values) {
   const int64_t bytes = inputs(call) * values * call.value_bytes;
-  if (bytes > 46 * 1024) return 1024;
-  if (bytes > 16 * 1024) return 512;
+  if (bytes > int64_t{46} * 1024) return 1024;
+  if (bytes > int64_t{16} * 1024) return 512;
   return std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(values, 12)))), 64,
                              256);
 }

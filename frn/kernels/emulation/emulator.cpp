@@ -338,7 +338,8 @@ class Emulator {
   }
 
   Thread* lane_of(const Thread& thread, int lane) {
-    const auto index = static_cast<size_t>(thread.index / kLanes * kLanes + lane);
+    const int first = thread.index / kLanes * kLanes;
+    const auto index = static_cast<size_t>(first) + static_cast<size_t>(lane);
     return index < threads_.size() ? &threads_[index] : nullptr;
   }
   bool all_have_come(const Thread& me) {

@@ -46,11 +46,12 @@ void Fiber::start(void (*entry)()) {
   stack_.resize(kStackBytes);
 #ifdef __x86_64__
   // As if `entry` had been called by nobody: six registers, its address, and a return address that is never used.
-  auto top = reinterpret_cast<uintptr_t>(stack_.data() + kStackBytes) / 16 * 16;
+  char* const end = stack_.data() + kStackBytes;
+  char* const top = end - reinterpret_cast<uintptr_t>(end) % 16;
   auto* const words = reinterpret_cast<void**>(top) - 8;
   for (int i = 0; i < 8; ++i) words[i] = nullptr;
   words[6] = reinterpret_cast<void*>(entry);
-  here_ = words;
+  here_ = static_cast<void*>(words);
 #else
   getcontext(&here_);
   here_.uc_stack.ss_sp = stack_.data();

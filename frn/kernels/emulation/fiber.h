@@ -31,12 +31,13 @@ class Fiber {
   ucontext_t here_;
   ucontext_t caller_;
 #endif
-  // What the sanitizers want to know of the two stacks.
-  void* fake_stack_ = nullptr;
-  void* thread_ = nullptr;
-  void* caller_thread_ = nullptr;
-  const void* caller_bottom_ = nullptr;
-  size_t caller_size_ = 0;
+  // What the sanitizers want to know of the two stacks: as large in every build, since only fiber.cpp knows which it
+  // is.
+  [[maybe_unused]] void* fake_stack_ = nullptr;
+  [[maybe_unused]] void* thread_ = nullptr;
+  [[maybe_unused]] void* caller_thread_ = nullptr;
+  [[maybe_unused]] const void* caller_bottom_ = nullptr;
+  [[maybe_unused]] size_t caller_size_ = 0;
 };
 
 }  // namespace frn::kernels::emulation

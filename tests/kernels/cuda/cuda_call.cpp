@@ -37,11 +37,13 @@ class Array {
 template <typename T>
 void run_kernel(Kernel kernel, const Arguments<T>& a) {
   switch (kernel) {
+// A template's name cannot stand in parentheses. NOLINTBEGIN(bugprone-macro-parentheses)
 #define FRN_CASE(name, function) \
   case Kernel::name:             \
     return function<T>(a);
     FRN_CUDA_KERNELS(FRN_CASE)
 #undef FRN_CASE
+    // NOLINTEND(bugprone-macro-parentheses)
   }
 }
 

@@ -12,11 +12,11 @@ namespace frn::kernels::cuda {
 
 // As much as the planner needs to know of them; from NVIDIA's data sheets and the CUDA C++ Programming Guide's table of
 // compute capabilities.
-inline constexpr Device kA100{163 * 1024, 108, int64_t{40} << 20};
-inline constexpr Device kH100{227 * 1024, 132, int64_t{50} << 20};
-inline constexpr Device kRtx4090{99 * 1024, 128, int64_t{72} << 20};
+inline constexpr Device kA100{int64_t{163} * 1024, 108, int64_t{40} << 20};
+inline constexpr Device kH100{int64_t{227} * 1024, 132, int64_t{50} << 20};
+inline constexpr Device kRtx4090{int64_t{99} * 1024, 128, int64_t{72} << 20};
 // Has room for next to nothing: every call takes the way of large maps.
-inline constexpr Device kTinyDevice{40 * 1024, 2, int64_t{64} << 10};
+inline constexpr Device kTinyDevice{int64_t{40} * 1024, 2, int64_t{64} << 10};
 
 struct Setting {
   Device device = kRtx4090;

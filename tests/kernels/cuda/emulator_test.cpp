@@ -15,7 +15,7 @@ using emulation::Order;
 
 class EmulatorTest : public testing::Test {
  protected:
-  static constexpr int kThreads = 64;
+  static constexpr int64_t kThreads = 64;
 
   EmulatorTest() : in_(kThreads * 4 + 4), out_(kThreads * 4) { std::iota(in_.begin(), in_.end(), 1.0f); }
 
@@ -140,7 +140,10 @@ TEST_F(EmulatorTest, FindsSharedMemoryThatNobodyWrote) {
 }
 
 TEST_F(EmulatorTest, FindsAShuffleWithAWrongMask) {
-  expect_success([&] { store_global(out_.data() + thread_index(), team_sum(1.0 + thread_index() / 8, 8)); });
+  expect_success([&] {
+    const int team = thread_index() / 8;
+    store_global(out_.data() + thread_index(), team_sum(1.0 + team, 8));
+  });
   EXPECT_EQ(out_[0], 8.0);
   EXPECT_EQ(out_[63], 64.0);
   expect_failure("is not in the mask of its own shuffle", [&] { shuffle_xor(0x0000ffffu, 1.0, 1); });

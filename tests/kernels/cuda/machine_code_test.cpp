@@ -54,6 +54,7 @@ class MachineCodeTest : public testing::TestWithParam<Target> {
                                 "' -cubin -arch=" + GetParam().architecture + " '" +
                                 (folder / GetParam().type).string() + ".cu' -o '" + out.string() + "'";
     if (old) {
+      // A command of the build's own paths. NOLINTNEXTLINE(bugprone-command-processor)
       ASSERT_EQ(std::system(command.c_str()), 0) << command;
     }
     kernels_ = cubin::read(out.string());

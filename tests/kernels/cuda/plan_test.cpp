@@ -152,7 +152,7 @@ TEST(CudaPlan, SmallAndMediumGroupsAreReadOnce) {
 }
 
 TEST(CudaPlan, LargeGroupsGoThroughL2InPiecesOfItsHalf) {
-  const auto call = shape_of_case({2, 64, 512 * 512}, 4, Layout::kContiguous, Norm::kUncentered, false);
+  const auto call = shape_of_case({2, 64, int64_t{512} * 512}, 4, Layout::kContiguous, Norm::kUncentered, false);
   const Plan plan = plan_call(call, kRtx4090);
   ASSERT_EQ(plan.steps.size(), 6);  // 64 MB a sample: one at a time
   EXPECT_EQ(plan.steps[0].kernel, Kernel::kForwardSums);
@@ -162,7 +162,7 @@ TEST(CudaPlan, LargeGroupsGoThroughL2InPiecesOfItsHalf) {
 }
 
 TEST(CudaPlan, AnActivationAloneIsReadOnce) {
-  auto call = shape_of_case({2, 64, 512 * 512}, 4, Layout::kContiguous, Norm::kIdentity, false);
+  auto call = shape_of_case({2, 64, int64_t{512} * 512}, 4, Layout::kContiguous, Norm::kIdentity, false);
   EXPECT_EQ(plan_call(call, kA100).steps.size(), 1);
   call.backward = true;
   call.parameter_gradients = false;  // ReLU's

@@ -83,7 +83,7 @@ class PtxTest : public testing::TestWithParam<const char*> {
         const auto threshold = norm == Norm::kCentered ? Threshold::kConstant : Threshold::kAffine;
         check<T>({{2, 6, 49}, norm == Norm::kCentered ? 2 : 6, layout, norm, threshold}, kRtx4090, ran);
       }
-      const auto large = static_cast<int64_t>(56 * 1024 / sizeof(T) / 4);
+      const auto large = static_cast<int64_t>(size_t{56} * 1024 / sizeof(T) / 4);
       check<T>({{1, 4, large}, 1, layout, Norm::kCentered, Threshold::kAffine}, kTinyDevice, ran);
       check<T>({{1, 4, 300}, 4, layout, Norm::kIdentity, Threshold::kAffine}, kRtx4090, ran);
     }
@@ -127,7 +127,7 @@ $SKIP:
     st.global.u32 [%rd3], %r2;)");
   std::vector<unsigned char> parameter(8);
   const uint32_t* const first = out.data();
-  std::memcpy(parameter.data(), &first, sizeof first);
+  std::memcpy(parameter.data(), static_cast<const void*>(&first), sizeof first);
   emulation::Memory memory;
   memory.add("out", out.data(), 16, true);
   ptx::Machine(programs[0], parameter, memory).launch(1, 4, 0);

@@ -77,7 +77,8 @@ void check_map(const char* type, Shape shape, Layout layout, const char* device_
   // Enough channels for some blocks; more would be more of the same.
   const int64_t a_line = shape.positions > 65536 ? 16 : shape.positions > 3136 ? 32 : 64;
   const int64_t few = layout == Layout::kContiguous ? 4 : a_line;
-  shape.channels = std::min<int64_t>(shape.channels, std::max<int64_t>(few, 8 * 3136 / shape.positions / 16 * 16));
+  shape.channels =
+      std::min<int64_t>(shape.channels, std::max<int64_t>(few, int64_t{8} * 3136 / shape.positions / 16 * 16));
   const Row row = measure<T>(shape, layout, device);
   SCOPED_TRACE(testing::Message() << type << " " << map.channels << "x" << map.positions << " layout "
                                   << static_cast<int>(layout) << " on " << device_name);

@@ -318,6 +318,7 @@ void convert(Machine& m, Thread& t, const Instruction& i) {
       using D = decltype(d);
       using S = decltype(a);
       if (std::is_floating_point_v<S> && std::is_integral_v<D>) throw Error("cannot convert `" + i.text + "`");
+      // s8 keeps its sign, as cvt does. NOLINTNEXTLINE(bugprone-signed-char-misuse)
       const auto converted = static_cast<D>(get<S>(m, t, i.operands[1]));
       if constexpr (std::is_integral_v<D> && std::is_signed_v<D>) {
         set_register(t, i.operands[0], static_cast<uint64_t>(static_cast<int64_t>(converted)));

@@ -37,6 +37,7 @@ unsigned char* Machine::memory(const Thread& thread, const Operand& operand, siz
     fail(here, "an access outside of every buffer");
   if (write && !buffer->writable) fail(here, "a write to " + buffer->name);
   if (address % bytes != 0) fail(here, "a misaligned access");
+  // The interpreted program computes with addresses as numbers. NOLINTNEXTLINE(performance-no-int-to-ptr)
   return reinterpret_cast<unsigned char*>(address);
 }
 
