@@ -91,7 +91,11 @@ def without_effect(module: nn.Module) -> set[str]:
     return {f"{n}.bias" for n, m in convolutions.items() if m.bias is not None}
 
 
-@pytest.mark.parametrize("peer", PEERS, ids=str)
+def but_slow(*slow: Peer) -> list:
+    return [pytest.param(p, marks=SLOW) if p in slow else p for p in PEERS]
+
+
+@pytest.mark.parametrize("peer", but_slow(VGG11), ids=str)
 def test_a_training_step_is_the_peers(peer: Peer):
     module, batches = make_module(peer), make_batches(peer, 1)
     theirs = train_in_python(module, batches, torch.float64, LR)
@@ -113,7 +117,7 @@ FLOOR = 2.0**-24 * OPERATORS
 POOL_FLOOR = 8192**-0.5
 
 
-@pytest.mark.parametrize("peer", [pytest.param(p, marks=SLOW) if p is VGG11 else p for p in PEERS], ids=str)
+@pytest.mark.parametrize("peer", but_slow(VGG11, INCEPTION), ids=str)
 def test_a_float32_step_is_as_near_to_float64_as_the_peers(peer: Peer):
     module, batches = make_module(peer), make_batches(peer, 1)
     if peer is not VGG11:  # where everything is before a pool, and shifted values would only be nearer to each other
