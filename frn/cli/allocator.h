@@ -24,4 +24,12 @@ class TensorBytes {
   int64_t peak() const;
 };
 
+// What a training step allocates beyond the weights, gradients included, at its highest point.
+template <typename Step>
+double peak_megabytes(const Step& step) {
+  const TensorBytes bytes;
+  step();
+  return static_cast<double>(bytes.peak()) / 1e6;
+}
+
 }  // namespace frn::cli

@@ -18,6 +18,7 @@
 #include "frn/core/random.h"
 #include "frn/models/model.h"
 #include "frn/nn/layers.h"
+#include "frn/nn/norm_act.h"
 #include "frn/nn/weights.h"
 #include "frn/train/detection.h"
 #include "frn/train/own_random_numbers.h"
@@ -35,6 +36,7 @@ struct BenchDetectorOptions {
   std::string norm = "bn(eps=1e-5,momentum=0.9)+relu";  // which knows the images' statistics after one step
   std::string style = "torchvision";
   std::string layout = "channels-last";
+  std::string memory = "least";
   int64_t size = 512;
   int64_t batch = 2;
   int64_t classes = 80;
@@ -62,6 +64,7 @@ std::shared_ptr<Model> make_detector(const BenchDetectorOptions& options) {
                 options.model + " is no detector; `frn info models` lists them, such as retinanet-r50");
   }
   set_memory_format(*model, format_of(options));
+  set_computes_again(*model, options.memory == "least");
   return model;
 }
 
@@ -154,6 +157,8 @@ void run(const BenchDetectorOptions& options) {
   if (!options.file.empty()) subject.write(options.file);
   std::vector<double> training, detecting;
   int64_t found = subject.detect();
+  subject.train();  // warms caches and the allocator
+  const double peak = peak_megabytes([&] { subject.train(); });
   for (int round = 0; round < options.rounds; ++round) {
     training.push_back(seconds_of([&] { subject.train(); }));
     detecting.push_back(seconds_of([&] { found = subject.detect(); }));
@@ -169,6 +174,8 @@ void run(const BenchDetectorOptions& options) {
                        {"batch_per_device", options.batch},
                        {"threads", options.threads},
                        {"detections", found},
+                       {"memory", options.memory},
+                       {"peak_megabytes", peak},
                        {"training_seconds", median(training)},
                        {"detecting_seconds", median(detecting)},
                        {"training_rounds", Value::list_of(training)},
@@ -177,12 +184,26 @@ void run(const BenchDetectorOptions& options) {
   fmt::print("frn bench detector: {}, {}, style {}, {} px, {} images per step, {} classes, {}, {} thread{}, {}\n",
              options.model, options.norm, options.style, options.size, options.batch, options.classes, options.layout,
              options.threads, options.threads == 1 ? "" : "s", allocator_name());
-  fmt::print("training      {:>8.2f} images/s\n", images / median(training));
+  fmt::print("training      {:>8.2f} images/s, peak of a step {:.0f} MB\n", images / median(training), peak);
   fmt::print("finding boxes {:>8.2f} images/s, {} boxes in {} image{}\n", images / median(detecting), found,
              options.batch, options.batch == 1 ? "" : "s");
 }
 
 }  // namespace
+
+BenchStep detector_step(const StepOptions& step) {
+  const BenchDetectorOptions options{.model = step.model,
+                                     .norm = step.norm,
+                                     .style = "paper",
+                                     .layout = step.layout,
+                                     .memory = step.memory,
+                                     .size = step.size,
+                                     .batch = step.batch_per_device,
+                                     .classes = step.classes};
+  return {make_detector(options), make_images(options),
+          std::make_shared<train::Detection>(train::DetectionOptions{
+              .style = style_of(options), .detect = detection::detect_options_of(style_of(options))})};
+}
 
 Command bench_detector_command() {
   auto options = std::make_shared<BenchDetectorOptions>();
@@ -196,6 +217,10 @@ Command bench_detector_command() {
             .to = &options->style,
             .help = "Whose anchors, heads and post-processing",
             .choices = {"paper", "torchvision"}},
+           {.name = "--memory",
+            .to = &options->memory,
+            .help = "What is kept for the gradients, as in frn train",
+            .choices = {"least", "fast"}},
            {.name = "--layout",
             .to = &options->layout,
             .help = "Memory layout",

@@ -3,9 +3,11 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 
+#include "frn/cli/allocator.h"
 #include "frn/core/error.h"
 #include "frn/models/model.h"
 #include "frn/nn/layers.h"
+#include "frn/nn/norm_act.h"
 #include "frn/train/classification.h"
 #include "frn/train/gradients.h"
 #include "frn/train/own_random_numbers.h"
@@ -30,6 +32,7 @@ std::shared_ptr<Model> model_of(const StepOptions& options, at::MemoryFormat for
                 options.model + " finds boxes; `frn bench detector --model " + options.model + "` trains it");
   }
   set_memory_format(*model, format);
+  set_computes_again(*model, options.memory == "least");
   return model;
 }
 
@@ -77,6 +80,12 @@ class BenchStep::Impl {
     return waited;
   }
 
+  int64_t kept_bytes() {
+    const TensorBytes bytes;
+    const auto output = model_->forward(batch_.images);
+    return bytes.live();
+  }
+
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  private:
@@ -108,6 +117,7 @@ BenchStep::~BenchStep() = default;
 BenchStep::BenchStep(BenchStep&&) noexcept = default;
 BenchStep& BenchStep::operator=(BenchStep&&) noexcept = default;
 double BenchStep::run(dist::Reducer* reducer) { return impl_->run(reducer); }
+int64_t BenchStep::kept_bytes() { return impl_->kept_bytes(); }
 const std::vector<at::Tensor>& BenchStep::parameters() const { return impl_->parameters(); }
 
 StepSeconds seconds_of_a_step(BenchStep& step, dist::Reducer* reducer) {

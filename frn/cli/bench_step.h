@@ -24,6 +24,7 @@ struct StepOptions {
   std::string norm = "frn+tlu";
   std::string weights_standardised = "off";
   std::string layout = "contiguous";  // or channels-last
+  std::string memory = "least";       // or fast
   int64_t batch_per_device = 16;
   int64_t size = 96;
   int64_t classes = 1000;
@@ -42,12 +43,17 @@ class BenchStep {
   // Without a reducer the gradients are this process's. Gives the seconds of backward after the last gradient was
   // there.
   double run(dist::Reducer* reducer = nullptr);
+  // Bytes that are there between forward and backward for the gradients, the output included.
+  int64_t kept_bytes();
   const std::vector<at::Tensor>& parameters() const;
 
  private:
   class Impl;  // its headers have all of torch::nn
   std::unique_ptr<Impl> impl_;
 };
+
+// The same for a network that finds boxes in images of noise (bench_detector.cpp), in the paper's style.
+BenchStep detector_step(const StepOptions& options);
 
 struct StepSeconds {
   double whole;

@@ -20,6 +20,7 @@ struct BenchTrainOptions {
   StepOptions step;
   std::vector<std::string> norms{"frn+tlu", "bn+relu", "gn+relu", "none+relu"};
   std::vector<std::string> layouts{"contiguous", "channels-last"};
+  std::vector<std::string> memories{"least"};
   std::vector<int64_t> processes;
   int threads = default_threads();
   int rounds = 7;
@@ -29,28 +30,25 @@ constexpr int64_t kPaperBatchPerDevice = 32;
 
 struct BenchTrainRow {
   std::string norm;
+  std::string memory;
   std::string layout;
   double images_per_second;
   double peak_megabytes;
 };
 
-// What a step allocates beyond the weights, gradients included, at its highest point.
-double peak_of_a_step(BenchStep& step) {
-  const TensorBytes bytes;
-  step.run();
-  return static_cast<double>(bytes.peak()) / 1e6;
-}
-
 std::vector<BenchTrainRow> measure(const BenchTrainOptions& options, const std::string& layout) {
   std::vector<BenchStep> subjects;
   std::vector<BenchTrainRow> rows;
   for (const auto& norm : options.norms) {
-    auto step = options.step;
-    step.norm = norm;
-    step.layout = layout;
-    subjects.emplace_back(step);
-    subjects.back().run();  // warms caches and the allocator
-    rows.push_back({norm, layout, 0, peak_of_a_step(subjects.back())});
+    for (const auto& memory : options.memories) {
+      auto step = options.step;
+      step.norm = norm;
+      step.layout = layout;
+      step.memory = memory;
+      subjects.emplace_back(step);
+      subjects.back().run();  // warms caches and the allocator
+      rows.push_back({norm, memory, layout, 0, peak_megabytes([&] { subjects.back().run(); })});
+    }
   }
   // Rounds interleave the subjects, so that a slow moment of the machine hits all of them.
   std::vector<std::vector<double>> times(subjects.size());
@@ -64,9 +62,10 @@ std::vector<BenchTrainRow> measure(const BenchTrainOptions& options, const std::
 }
 
 void print_rows(const std::vector<BenchTrainRow>& rows) {
-  fmt::print("\n{}\n{:<22}{:>10}{:>12}{:>20}\n", rows[0].layout, "norm", "images/s", "ratio", "peak of a step, MB");
+  fmt::print("\n{}\n{:<22}{:>8}{:>10}{:>12}{:>20}\n", rows[0].layout, "norm", "memory", "images/s", "ratio",
+             "peak of a step, MB");
   for (const auto& row : rows) {
-    fmt::print("{:<22}{:>10.1f}{:>12.2f}{:>20.0f}\n", row.norm, row.images_per_second,
+    fmt::print("{:<22}{:>8}{:>10.1f}{:>12.2f}{:>20.0f}\n", row.norm, row.memory, row.images_per_second,
                row.images_per_second / rows[0].images_per_second, row.peak_megabytes);
   }
 }
@@ -86,6 +85,7 @@ void run_alone(const BenchTrainOptions& options) {
     if (!options.as_json) print_rows(rows);
     for (const auto& row : rows) {
       out["rows"].push_back({{"norm", row.norm},
+                             {"memory", row.memory},
                              {"layout", row.layout},
                              {"images_per_second", row.images_per_second},
                              {"peak_megabytes", row.peak_megabytes}});
@@ -101,6 +101,7 @@ ProcessesOptions processes_options(const BenchTrainOptions& options, const Given
   out.step.layout = "channels-last";  // as frn train does
   if (given.contains("--norms")) out.step.norm = options.norms.front();
   if (given.contains("--layouts")) out.step.layout = options.layouts.front();
+  out.step.memory = options.memories.front();
   if (given.contains("--threads")) out.threads = options.threads;
   out.as_json = options.as_json;
   return out;
@@ -131,6 +132,11 @@ Command bench_train_command() {
             .to = &options->layouts,
             .help = "Memory layouts",
             .choices = {"contiguous", "channels-last"},
+            .separator = ','},
+           {.name = "--memory",
+            .to = &options->memories,
+            .help = "What is kept for the gradients, as in frn train",
+            .choices = {"least", "fast"},
             .separator = ','},
            {.name = "--batch-per-device",
             .to = &options->step.batch_per_device,

@@ -3,7 +3,9 @@
 #include <fmt/ranges.h>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/info_memory.h"
 #include "frn/cli/output.h"
+#include "frn/core/error.h"
 #include "frn/core/text.h"
 #include "frn/models/model.h"
 #include "frn/nn/norm_act.h"
@@ -22,6 +24,9 @@ struct InfoModelsOptions {
   bool parameters = false;
   DecayRule decay;
   bool as_json = false;
+  bool memory = false;
+  int64_t batch_per_device = 2;
+  std::string limit;
 
   ModelOptions model() const {
     return {.norm = NormActSpec::parse(norm),
@@ -97,10 +102,27 @@ void print_group(const char* title, const ParameterGroups::List& list) {
   for (const auto& [name, tensor] : list) fmt::print("  {:<48}{}\n", name, shape_text(tensor.sizes()));
 }
 
+Value memory_of(const ModelRow& row, const InfoModelsOptions& options, int64_t parameters) {
+  const StepOptions step{.model = std::string(row.name),
+                         .norm = options.norm,
+                         .weights_standardised = options.weights_standardised,
+                         .layout = "channels-last",
+                         .batch_per_device = options.batch_per_device,
+                         .size = options.size > 0 ? options.size : row.input_size,
+                         .classes = options.classes};
+  if (options.input_channels != 3) {
+    throw Error("info model", "--memory measures images of 3 channels but --input-channels is " +
+                                  std::to_string(options.input_channels));
+  }
+  const auto limit = options.limit.empty() ? std::nullopt : std::optional(parse_bytes(options.limit));
+  return measure_memory(step, row.detects, parameters * static_cast<int64_t>(sizeof(float)), limit);
+}
+
 void print_model(const InfoModelsOptions& options) {
   const auto& row = find_model(options.name);
   auto about = describe(row, options);
   const auto model = make_uninitialised_model(row.name, options.model());
+  if (options.memory) about["memory"] = memory_of(row, options, about["parameters"].as_whole());
   const auto groups = parameter_groups(*model, options.decay);
   const auto note = rounding_note(NormActSpec::parse(options.norm));
   if (options.as_json) {
@@ -123,6 +145,7 @@ void print_model(const InfoModelsOptions& options) {
   if (row.dropout > 0) fmt::print("dropout         {}\n", row.dropout);
   fmt::print("weight decay    {} tensors, not {}\n", groups.decayed.size(), groups.not_decayed.size());
   if (!note.empty()) fmt::print("{}\n", note);
+  if (options.memory) print_memory(about["memory"]);
   if (!options.parameters) return;
   print_group("decayed", groups.decayed);
   print_group("not decayed", groups.not_decayed);
@@ -167,6 +190,26 @@ Command model_command() {
   out.options.push_back({.name = "--parameters",
                          .to = &options->parameters,
                          .help = "List every parameter, those with weight decay and those without"});
+  out.options.push_back({.name = "--memory",
+                         .to = &options->memory,
+                         .help = "Measure what a training step takes: runs some steps on noise of --size pixels"});
+  out.options.push_back({.name = "--batch-per-device",
+                         .to = &options->batch_per_device,
+                         .help = "With --memory: images per step",
+                         .range = Range{1},
+                         .needs = {"--memory"}});
+  out.options.push_back({.name = "--image-size",
+                         .to = &options->size,
+                         .help = "Another name for --size, as in frn train",
+                         .default_text = "the model's own",
+                         .range = Range{1},
+                         .excludes = {"--size"}});
+  out.options.push_back(
+      {.name = "--limit",
+       .to = &options->limit,
+       .help = "With --memory: also the largest batch and the largest image within so much, such as 8GB",
+       .value = "BYTES",
+       .needs = {"--memory"}});
   out.options.push_back({.name = "--decay-norms",
                          .to = &options->decay.norms,
                          .help = "Count the parameters of norms and activations among those with weight decay"});

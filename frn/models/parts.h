@@ -6,6 +6,8 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/max_pool2d.h>
 
+#include <utility>
+
 #include "frn/models/model.h"
 #include "frn/nn/detail/bare_layers.h"
 #include "frn/nn/dropout.h"
@@ -36,6 +38,8 @@ class ConvNormActImpl : public torch::nn::Module {
  public:
   ConvNormActImpl(const NormActSpec& norm, const ConvShape& shape);
   at::Tensor forward(const at::Tensor& x) { return norm_->forward(conv_->forward(x)); }
+  Conv2d& conv() { return conv_; }
+  NormAct& norm() { return norm_; }
 
  private:
   Conv2d conv_;
@@ -43,6 +47,15 @@ class ConvNormActImpl : public torch::nn::Module {
 };
 // NOLINTNEXTLINE(readability-identifier-naming)
 TORCH_MODULE(ConvNormAct);
+
+// conv(norm(x)), and the same for two convolutions that read one result. Unlike the layers one by one, the result is
+// not kept for the convolutions' gradients where the norm is set to computing it again.
+at::Tensor conv_of(NormAct& norm, const Conv2d& conv, const at::Tensor& x);
+std::pair<at::Tensor, at::Tensor> convs_of(NormAct& norm, const Conv2d& first, const Conv2d& second,
+                                           const at::Tensor& x);
+
+// The same for an x that nobody else reads, not even a gradient: norms may write into it.
+at::Tensor conv_of_own(NormAct& norm, const Conv2d& conv, const at::Tensor& filters, const at::Tensor& x);
 
 // y + x in y's own memory, where types allow: for a y that nobody else reads, not even a gradient.
 at::Tensor added_to(const at::Tensor& y, const at::Tensor& x);

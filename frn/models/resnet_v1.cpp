@@ -24,8 +24,9 @@ class ResNetV1Block : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    auto y = x;
-    for (auto& [conv, norm] : layers_) y = norm->forward(conv->forward(y));
+    auto y = layers_[0].first->forward(x);
+    for (size_t i = 1; i < layers_.size(); ++i) y = conv_of(layers_[i - 1].second, layers_[i].first, y);
+    y = layers_.back().second->forward(y);
     return act_->forward_own(added_to(y, downsample_ ? downsample_->forward(x) : x));
   }
 

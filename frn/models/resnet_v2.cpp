@@ -29,10 +29,15 @@ class PreActBlock : public torch::nn::Module {
   }
 
   at::Tensor forward(const at::Tensor& x) {
-    const auto activated = norm1_->forward(x);
-    const auto shortcut = projection_ ? projection_->forward(activated) : x;
-    auto y = conv2_->forward(norm2_->forward(conv1_->forward(activated)));
-    if (conv3_) y = conv3_->forward(norm3_->forward(y));
+    auto shortcut = x;
+    at::Tensor y;
+    if (projection_) {
+      std::tie(shortcut, y) = convs_of(norm1_, projection_, conv1_, x);
+    } else {
+      y = conv_of(norm1_, conv1_, x);
+    }
+    y = conv_of(norm2_, conv2_, y);
+    if (conv3_) y = conv_of(norm3_, conv3_, y);
     return y.add_(shortcut);  // no convolution keeps its result for backward
   }
 

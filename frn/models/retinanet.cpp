@@ -153,11 +153,12 @@ class Head : public torch::nn::Module {
   at::Tensor forward(const Maps& maps) {
     std::vector<at::Tensor> filters;  // the same for all levels
     for (const auto& conv : convs_) filters.push_back(conv->filters());
+    const auto last_filters = last_->filters();
     std::vector<at::Tensor> out;
     for (size_t level = 0; level < kLevels; ++level) {
-      auto y = maps[level];
-      for (size_t i = 0; i < convs_.size(); ++i) y = norms_[level][i]->forward_own(convs_[i]->forward(y, filters[i]));
-      y = last_->forward(y);
+      auto y = convs_[0]->forward(maps[level], filters[0]);
+      for (size_t i = 1; i < convs_.size(); ++i) y = conv_of_own(norms_[level][i - 1], convs_[i], filters[i], y);
+      y = conv_of_own(norms_[level].back(), last_, last_filters, y);
       out.push_back(y.permute({0, 2, 3, 1}).reshape({y.size(0), -1, numbers_}));
     }
     return at::cat(out, 1);

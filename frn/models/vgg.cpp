@@ -48,10 +48,16 @@ class VggA : public Model {
 
  protected:
   ModelOutput run(const at::Tensor& x) override {
-    auto y = x;
+    auto y = convolutions_[0]->conv()->forward(x);
     for (size_t i = 0; i < convolutions_.size(); ++i) {
-      y = convolutions_[i]->forward(y);
+      const bool last = i + 1 == convolutions_.size();
+      if (!last && !kPoolAfter[i]) {
+        y = conv_of(convolutions_[i]->norm(), convolutions_[i + 1]->conv(), y);
+        continue;
+      }
+      y = convolutions_[i]->norm()->forward(y);
       if (kPoolAfter[i]) y = at::max_pool2d(y, {2, 2}, {2, 2});
+      if (!last) y = convolutions_[i + 1]->conv()->forward(y);
     }
     y = average_to(y, pooled_).flatten(1);
     for (auto& layer : hidden_) y = drop_units(layer->forward(y), dropout_, is_training());

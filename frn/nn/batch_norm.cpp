@@ -11,6 +11,7 @@
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "frn/nn/detail/compute_again.h"
 #include "frn/ops/ops.h"
 
 namespace frn {
@@ -96,6 +97,23 @@ at::Tensor BatchNormImpl::normalise(const at::Tensor& x, bool updates) {
   return sync_batch_norm(
       x, weight, bias,
       {.eps = eps_, .momentum = momentum_, .running_mean = mean, .running_var = var, .gather = gather_});
+}
+
+std::vector<at::Tensor> BatchNormImpl::run_into(const at::Tensor& x, const std::vector<Convolution>& readers) {
+  at::Tensor z;
+  {
+    const torch::NoGradGuard no_grad;
+    z = run(x);  // moves the running statistics, once
+  }
+  const auto give_z = [training = is_training(), mean = running_mean, var = running_var, momentum = momentum_,
+                       eps = eps_, activation = std::string(spec().activation().name)](
+                          const at::Tensor& input, const std::vector<at::Tensor>& p) {
+    const auto none = std::optional<at::Tensor>();
+    const auto y = at::batch_norm(input, p[0], p[1], training ? none : mean, training ? none : var, training, momentum,
+                                  eps, at::globalContext().userEnabledCuDNN());
+    return activated(y, p[2], p[3], activation);
+  };
+  return convolve_computing_again(z, x, {weight, bias, tau, kappa}, give_z, readers);
 }
 
 at::Tensor BatchNormImpl::forward_sample_by_sample(const at::Tensor& x) {

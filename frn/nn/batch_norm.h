@@ -59,8 +59,9 @@ class BatchMethodImpl : public NormActImpl {
   bool tracks_statistics_ = true;
   GatherRanks gather_;  // of a layer with sync=true among several processes; else empty
 
- private:
   int64_t parts() const { return sync_ ? 1 : virtual_devices_; }
+
+ private:
   void check_batch(const at::Tensor& x) const;
   at::Tensor train_step(const at::Tensor& x);
 
@@ -75,6 +76,10 @@ class BatchNormImpl : public BatchMethodImpl {
 
  protected:
   at::Tensor normalise(const at::Tensor& x, bool updates) override;
+  // Not where statistics come from other processes, nor for the parts of virtual devices, which stand for memory that
+  // this machine does not have to save.
+  bool can_compute_again() const override { return parts() == 1 && !gather_; }
+  std::vector<at::Tensor> run_into(const at::Tensor& x, const std::vector<Convolution>& readers) override;
   // Statistics of one sample are those of instance norm, whose fused kernel takes the whole batch.
   at::Tensor forward_sample_by_sample(const at::Tensor& x) override;
 };

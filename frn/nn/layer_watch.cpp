@@ -13,6 +13,8 @@ LayerWatch::LayerWatch(See see) : see_(std::move(see)), outer_(std::exchange(wat
 
 LayerWatch::~LayerWatch() { watch = outer_; }
 
+bool LayerWatch::watching() { return watch != nullptr; }
+
 at::Tensor LayerWatch::seen(const torch::nn::Module& layer, at::Tensor output) {
   if (watch != nullptr) watch->see_(layer, output);
   return output;

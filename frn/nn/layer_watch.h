@@ -19,6 +19,9 @@ class LayerWatch {
   LayerWatch(const LayerWatch&) = delete;
   LayerWatch& operator=(const LayerWatch&) = delete;
 
+  // Whether there is one on this thread.
+  static bool watching();
+
   // What a layer returns through, so that it can be seen.
   static at::Tensor seen(const torch::nn::Module& layer, at::Tensor output);
 

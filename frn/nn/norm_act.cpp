@@ -1,6 +1,7 @@
 // Which class a method has, and what all of them have in common.
 #include "frn/nn/norm_act.h"
 
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/relu.h>
 
@@ -92,12 +93,31 @@ at::Tensor NormActImpl::forward_own(const at::Tensor& x) {
   return LayerWatch::seen(*this, run_own(x));
 }
 
+std::vector<at::Tensor> NormActImpl::forward_into(const at::Tensor& x, const std::vector<Convolution>& readers) {
+  check(x);
+  // A watch wants to see z.
+  if (computes_again() && at::GradMode::is_enabled() && x.numel() > 0 && !LayerWatch::watching()) {
+    return run_into(x, readers);
+  }
+  const auto z = forward(x);
+  std::vector<at::Tensor> out;
+  for (const auto& one : readers) {
+    out.push_back(at::conv2d(z, one.filters, one.bias, one.stride, one.padding, one.dilation, one.groups));
+  }
+  return out;
+}
+
 at::Tensor NormActImpl::activate(const at::Tensor& y) const {
-  if (spec_.activation().name == kNoActivation) return y;
+  return activated(y, tau, kappa, spec_.activation().name);
+}
+
+at::Tensor NormActImpl::activated(const at::Tensor& y, const at::Tensor& tau, const at::Tensor& kappa,
+                                  std::string_view activation) {
+  if (activation == kNoActivation) return y;
   // Keeps its result, which the next layer keeps anyway, where act() would keep y. At y = 0 the gradient is PyTorch's
   // 0.
-  if (spec_.activation().name == "relu") return at::relu(y);
-  return act(y, defined_or_none(tau), defined_or_none(kappa), spec_.activation().name);
+  if (activation == "relu") return at::relu(y);
+  return act(y, defined_or_none(tau), defined_or_none(kappa), activation);
 }
 
 at::Tensor NormActImpl::activate_own(const at::Tensor& y) const {
@@ -124,6 +144,7 @@ void NormActImpl::copy_from(const NormActImpl& other, const std::optional<torch:
     buffers[buffer.key()].set_data(copied(buffer.value()));
   }
   train(other.is_training());
+  computes_again_ = other.computes_again_;
   copy_settings(other);
 }
 
@@ -141,6 +162,12 @@ void NormActImpl::clone_(Module& other, const std::optional<torch::Device>& devi
                              "; make the same layers in reset() as in the constructor");
   }
   copy_from(*source, device);
+}
+
+void set_computes_again(torch::nn::Module& model, bool computes_again) {
+  model.apply([computes_again](torch::nn::Module& module) {
+    if (auto* layer = dynamic_cast<NormActImpl*>(&module)) layer->set_computes_again(computes_again);
+  });
 }
 
 std::optional<at::Tensor> defined_or_none(const at::Tensor& tensor) {

@@ -10,8 +10,10 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "frn/nn/norm_act_spec.h"
+#include "frn/ops/ops.h"
 
 namespace frn {
 
@@ -25,6 +27,13 @@ class NormActImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x);
   // The same, and may write into x: for an x that nobody else reads, not even a gradient.
   at::Tensor forward_own(const at::Tensor& x);
+
+  // What each of the convolutions makes of forward(x). Where the layer is set to computing again, z is not kept for
+  // their gradients: memory of x's size, for a pass over x. The bits are the same.
+  std::vector<at::Tensor> forward_into(const at::Tensor& x, const std::vector<Convolution>& readers);
+  // Not in the state dict.
+  void set_computes_again(bool computes_again) { computes_again_ = computes_again; }
+  bool computes_again() const { return computes_again_ && can_compute_again(); }
 
   // What z is where the activation clips y: tau, or what it becomes where activations are normalised too; undefined for
   // 0.
@@ -51,7 +60,14 @@ class NormActImpl : public torch::nn::Module {
   virtual at::Tensor run(const at::Tensor& x) = 0;
   // The same for forward_own.
   virtual at::Tensor run_own(const at::Tensor& x) { return run(x); }
-  // The activation alone.
+  // The same for forward_into, without keeping z, of a method that says so.
+  virtual bool can_compute_again() const { return false; }
+  virtual std::vector<at::Tensor> run_into(const at::Tensor& /*x*/, const std::vector<Convolution>& /*readers*/) {
+    return {};
+  }
+  // The activation alone, with parameters of one's own or of this layer.
+  static at::Tensor activated(const at::Tensor& y, const at::Tensor& tau, const at::Tensor& kappa,
+                              std::string_view activation);
   at::Tensor activate(const at::Tensor& y) const;
   // The same in y's own memory where the activation can, for a y that nobody else has and no gradient needs.
   at::Tensor activate_own(const at::Tensor& y) const;
@@ -64,6 +80,7 @@ class NormActImpl : public torch::nn::Module {
 
   NormActSpec spec_;
   int64_t channels_;
+  bool computes_again_ = true;
 };
 
 // A handle to any of them, as TORCH_MODULE makes them: for use as a member, in a Sequential or alone,
@@ -82,6 +99,9 @@ class NormAct : public torch::nn::ModuleHolder<NormActImpl> {
   NormAct(const NormActSpec& spec, int64_t channels) : NormAct(spec.make(channels)) {}
   NormAct(std::string_view spec, int64_t channels) : NormAct(NormActSpec::parse(spec), channels) {}
 };
+
+// Sets whether all layers of a model compute their results again for the gradients of the convolutions that read them.
+void set_computes_again(torch::nn::Module& model, bool computes_again);
 
 // The tensor as an operator's optional argument.
 std::optional<at::Tensor> defined_or_none(const at::Tensor& tensor);

@@ -35,17 +35,29 @@ at::Tensor PerSampleNormImpl::threshold() const {
   return std::get<2>(proxy(weight, bias, defined_or_none(tau), defined_or_none(kappa)));
 }
 
-at::Tensor PerSampleNormImpl::run(const at::Tensor& x) {
+template <typename Call>
+auto PerSampleNormImpl::with_parameters(const Call& call) const {
   const auto& act = spec().activation();
-  const auto run_with = [&](const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& threshold,
-                            std::string_view activation) {
-    return norm_act(x, gamma, beta, current_eps(x.device()), defined_or_none(threshold), defined_or_none(kappa),
-                    groups_, spec().norm().centered, activation);
-  };
-  if (!spec().proxy()) return run_with(weight, bias, tau, act.name);
+  if (!spec().proxy()) return call(weight, bias, tau, act.name);
   // The same layer with other parameters, of which the threshold is one.
   const auto [gamma, beta, threshold] = proxy(weight, bias, defined_or_none(tau), defined_or_none(kappa));
-  return run_with(gamma, beta, threshold, row_of(act.uses_kappa ? Activation::kAffineTlu : Activation::kTlu).name);
+  return call(gamma, beta, threshold, row_of(act.uses_kappa ? Activation::kAffineTlu : Activation::kTlu).name);
+}
+
+at::Tensor PerSampleNormImpl::run(const at::Tensor& x) {
+  return with_parameters(
+      [&](const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& threshold, std::string_view activation) {
+        return norm_act(x, gamma, beta, current_eps(x.device()), defined_or_none(threshold), defined_or_none(kappa),
+                        groups_, spec().norm().centered, activation);
+      });
+}
+
+std::vector<at::Tensor> PerSampleNormImpl::run_into(const at::Tensor& x, const std::vector<Convolution>& readers) {
+  return with_parameters(
+      [&](const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& threshold, std::string_view activation) {
+        return norm_act_convs(x, gamma, beta, current_eps(x.device()), defined_or_none(threshold),
+                              defined_or_none(kappa), groups_, spec().norm().centered, activation, readers);
+      });
 }
 
 }  // namespace frn

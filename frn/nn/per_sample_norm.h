@@ -20,8 +20,14 @@ class PerSampleNormImpl : public NormActImpl {
 
  protected:
   at::Tensor run(const at::Tensor& x) override;
+  bool can_compute_again() const override { return true; }
+  std::vector<at::Tensor> run_into(const at::Tensor& x, const std::vector<Convolution>& readers) override;
 
  private:
+  // call(weight, bias, tau, activation) with those that the operator gets.
+  template <typename Call>
+  auto with_parameters(const Call& call) const;
+
   int64_t groups_;
   at::Tensor fixed_eps_;  // float64, no part of the state dict
 };

@@ -28,6 +28,29 @@ FRN_API at::Tensor norm_act(const at::Tensor& x, const std::optional<at::Tensor>
                             const std::optional<at::Tensor>& tau, const std::optional<at::Tensor>& kappa,
                             int64_t groups, bool centered, std::string_view activation);
 
+// A convolution as ATen describes it. stride, padding and dilation have a number for each dimension of a map.
+struct Convolution {
+  at::Tensor filters;              // [out, in / groups, *]
+  std::optional<at::Tensor> bias;  // [out]
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  int64_t groups = 1;
+};
+
+// The convolution of norm_act's result z, for x [N, C, *] of rank 3 to 5, with half of the memory: for the gradients x
+// is kept, and z is computed again when they need it. The same bits as the two operators, forward and every gradient.
+FRN_API at::Tensor norm_act_conv(const at::Tensor& x, const std::optional<at::Tensor>& weight,
+                                 const std::optional<at::Tensor>& bias, const at::Tensor& eps,
+                                 const std::optional<at::Tensor>& tau, const std::optional<at::Tensor>& kappa,
+                                 int64_t groups, bool centered, std::string_view activation, const Convolution& reader);
+// The same for several convolutions that read one z: it is computed again once.
+FRN_API std::vector<at::Tensor> norm_act_convs(const at::Tensor& x, const std::optional<at::Tensor>& weight,
+                                               const std::optional<at::Tensor>& bias, const at::Tensor& eps,
+                                               const std::optional<at::Tensor>& tau,
+                                               const std::optional<at::Tensor>& kappa, int64_t groups, bool centered,
+                                               std::string_view activation, const std::vector<Convolution>& readers);
+
 // The paper's listing: max(weight*x/sqrt(mean(x^2) + |eps|) + bias, tau), statistics per sample and channel.
 FRN_API at::Tensor frn_tlu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& tau,
                            const at::Tensor& eps);

@@ -29,6 +29,11 @@ TORCH_LIBRARY(frn, m) {
   m.def(
       "norm_act(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, "
       "bool centered, str activation) -> Tensor");
+  // norm_act and the convolution that reads its result, which is not kept but computed again for the gradient.
+  m.def(
+      "norm_act_conv(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, "
+      "bool centered, str activation, Tensor filters, Tensor? conv_bias, int[] stride, int[] padding, int[] dilation, "
+      "int conv_groups) -> Tensor");
   m.def("frn_tlu(Tensor x, Tensor weight, Tensor bias, Tensor tau, Tensor eps) -> Tensor");
   m.def("act(Tensor y, Tensor? tau, Tensor? kappa, str activation) -> Tensor");
 

@@ -6,6 +6,7 @@
 #include "frn/core/random.h"
 #include "frn/core/whole_file.h"
 #include "frn/nn/layers.h"
+#include "frn/nn/norm_act.h"
 #include "frn/nn/weights.h"
 #include "frn/train/classification.h"
 #include "frn/train/detection.h"
@@ -163,6 +164,7 @@ std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, co
                                                            .image_size = config.image_size.value_or(facts.image_size),
                                                            .he_initialisation = config.he_initialisation}});
   if (config.channels_last()) set_memory_format(*model, at::MemoryFormat::ChannelsLast);
+  set_computes_again(*model, config.computes_again());
   return model;
 }
 

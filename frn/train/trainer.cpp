@@ -9,6 +9,7 @@
 #include "frn/dist/device.h"
 #include "frn/dist/environment.h"
 #include "frn/nn/layers.h"
+#include "frn/nn/norm_act.h"
 #include "frn/train/classification.h"
 #include "frn/train/loop.h"
 
@@ -179,6 +180,7 @@ Outcome Trainer::run(const std::atomic<bool>& stop) {
   }
   if (group->world() > 1) read_toml_text(agreed, group->broadcast_text(to_toml(settings)), "rank 0's settings");
   if (settings.channels_last()) set_memory_format(network_.module(), at::MemoryFormat::ChannelsLast);
+  set_computes_again(network_.module(), settings.computes_again());
   const auto& facts = training_set_->facts();
   Loop loop(
       {.folder = folder,

@@ -16,7 +16,7 @@ __version__: str = _torch.ops.frn.version()
 from frn import onnx  # noqa: E402
 from frn.conversion import ConversionReport, convert, revert  # noqa: E402
 from frn.hub import load  # noqa: E402
-from frn.modules import FRN, NormAct, WSConv2d  # noqa: E402
+from frn.modules import FRN, NormAct, NormActConv1d, NormActConv2d, NormActConv3d, WSConv2d  # noqa: E402
 from frn.ops import (  # noqa: E402
     act,
     force_implementation,
@@ -24,6 +24,7 @@ from frn.ops import (  # noqa: E402
     implementations,
     last_implementation,
     norm_act,
+    norm_act_conv,
     proxy,
     standardise,
 )
@@ -36,6 +37,9 @@ __all__ = [
     "FRN",
     "NORMS",
     "NormAct",
+    "NormActConv1d",
+    "NormActConv2d",
+    "NormActConv3d",
     "NormActSpec",
     "WSConv2d",
     "act",
@@ -46,6 +50,7 @@ __all__ = [
     "last_implementation",
     "load",
     "norm_act",
+    "norm_act_conv",
     "onnx",
     "parameter_groups",
     "proxy",

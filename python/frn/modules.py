@@ -95,15 +95,19 @@ class NormAct(nn.Module):
         if norm.batch_method or norm.group_rule == "none":
             y = self._batch_norm(x) if norm.batch_method else x
             return y if activation == "none" else ops.act(y, self.tau, self.kappa, activation=activation)
+        tensors, settings = self._per_sample_arguments()
+        return ops.norm_act(x, *tensors, **settings)
+
+    def _per_sample_arguments(self) -> tuple[tuple, dict]:
+        """What ops.norm_act takes besides x."""
+        activation = self.spec.activation.name
         (weight, bias), tau = self._affine(), cast("Tensor | None", self.tau)
         if self.spec.proxy:
             # The same layer with other parameters, of which the threshold is one.
             weight, bias, tau = ops.proxy(weight, bias, tau, self.kappa)
             activation = "tlu" if self.kappa is None else "affine_tlu"
-        eps, groups = self.current_eps(), self.groups
-        return ops.norm_act(
-            x, weight, bias, eps, tau, self.kappa, groups=groups, centered=norm.centered, activation=activation
-        )
+        settings = {"groups": self.groups, "centered": self.spec.norm.centered, "activation": activation}
+        return (weight, bias, self.current_eps(), tau, self.kappa), settings
 
     def _affine(self) -> tuple[Tensor, Tensor]:
         """Weight and bias, which all norms have but `none`."""
@@ -189,6 +193,83 @@ class FRN(NormAct):
         if proxy:
             options += ",proxy=true"
         super().__init__(channels, f"frn({options})+{activation}", device=device, dtype=dtype)
+
+
+class _NormActConv(nn.Module):
+    conv: nn.Conv1d | nn.Conv2d | nn.Conv3d
+
+    def __init__(self, channels: int, spec: str | NormActSpec, conv: nn.Conv1d | nn.Conv2d | nn.Conv3d) -> None:
+        super().__init__()
+        if isinstance(conv.padding, str) or conv.padding_mode != "zeros":
+            raise ValueError(
+                f"[{type(self).__name__}] padding must be numbers, and of zeros, but is {conv.padding!r} with "
+                f"padding_mode={conv.padding_mode!r}; pad x with torch.nn.functional.pad and take padding=0"
+            )
+        weight = conv.weight
+        self.norm = NormAct(channels, spec, device=weight.device, dtype=weight.dtype)
+        self.conv = conv
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x: [N, in_channels, *], as for NormAct; the result is the convolution's."""
+        conv, norm = self.conv, self.norm.spec.norm
+        if norm.batch_method or norm.group_rule == "none":
+            return conv(self.norm(x))
+        tensors, settings = self.norm._per_sample_arguments()
+        stride, padding, dilation = list(conv.stride), list(cast("tuple[int, ...]", conv.padding)), list(conv.dilation)
+        geometry = {"stride": stride, "padding": padding, "dilation": dilation, "conv_groups": conv.groups}
+        return ops.norm_act_conv(x, conv.weight, conv.bias, *tensors, **settings, **geometry)
+
+
+class NormActConv1d(_NormActConv):
+    """NormActConv2d for x of shape [N, in_channels, length]."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: int, spec: str | NormActSpec = "frn+tlu", **conv: Any
+    ) -> None:
+        super().__init__(in_channels, spec, nn.Conv1d(in_channels, out_channels, kernel_size, **conv))
+
+
+class NormActConv2d(_NormActConv):
+    """A norm with its activation and the convolution that reads them: `conv(norm(x))` with half of the memory.
+
+        NormActConv2d(64, 128, 3, "frn+tlu", padding=1)
+
+    Trained one after the other, the two keep two tensors of x's size for the gradients: x, and the activated result z.
+    Here x alone is kept, and z is computed again when the filters' gradient needs it. The bits are the same, forward and
+    backward. So it is for networks that normalise before they convolve (pre-activation) and for every convolution that
+    is the only reader of the norm before it. Batch methods (bn, brn) and `none` run one after the other.
+
+    The parts are `norm` (a NormAct) and `conv` (a torch.nn.Conv2d), and so are the names in the state dict.
+
+    Args:
+        in_channels, out_channels, kernel_size: of the convolution; the norm has in_channels.
+        spec: norm and activation by name, as for NormAct.
+        **conv: stride, padding (numbers), dilation, groups, bias, device, dtype, as for torch.nn.Conv2d.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int],
+        spec: str | NormActSpec = "frn+tlu",
+        **conv: Any,
+    ) -> None:
+        super().__init__(in_channels, spec, nn.Conv2d(in_channels, out_channels, kernel_size, **conv))
+
+
+class NormActConv3d(_NormActConv):
+    """NormActConv2d for x of shape [N, in_channels, depth, height, width]."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int, int],
+        spec: str | NormActSpec = "frn+tlu",
+        **conv: Any,
+    ) -> None:
+        super().__init__(in_channels, spec, nn.Conv3d(in_channels, out_channels, kernel_size, **conv))
 
 
 class WSConv2d(nn.Conv2d):

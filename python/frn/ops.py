@@ -6,6 +6,8 @@ y = weight*xhat + bias               z = max(y, kappa*y + tau)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -40,6 +42,62 @@ def norm_act(
     if groups is None:
         groups = x.size(1) if x.dim() > 1 else 1  # the operator says what is wrong with a vector
     return torch.ops.frn.norm_act(x, weight, bias, _as_tensor(eps, x), tau, kappa, groups, centered, activation)
+
+
+def norm_act_conv(
+    x: Tensor,
+    filters: Tensor,
+    conv_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: Tensor | float = 1e-6,
+    tau: Tensor | None = None,
+    kappa: Tensor | None = None,
+    *,
+    groups: int | None = None,
+    centered: bool = False,
+    activation: str = "none",
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    conv_groups: int = 1,
+) -> Tensor:
+    """The convolution of norm_act's result, keeping one tensor of x's size for the gradients where the two keep two.
+
+    The result z of norm_act is not kept for the filters' gradient but computed again from x when that needs it. All
+    results and gradients have the bits of the two operators one after the other.
+
+    Args:
+        x: [N, C, *] with one, two or three dimensions in *, as for norm_act; so are weight, bias, eps, tau, kappa, groups,
+            centered and activation.
+        filters: [out, C / conv_groups, *], with conv_bias of [out].
+        stride, padding, dilation: a number for all dimensions of a map, or one for each, as in torch.nn.functional.conv2d.
+
+    Differentiable twice in all tensors.
+    """
+    if groups is None:
+        groups = x.size(1) if x.dim() > 1 else 1
+
+    def each(numbers: int | Sequence[int]) -> list[int]:
+        return [numbers] * (x.dim() - 2) if isinstance(numbers, int) else list(numbers)
+
+    return torch.ops.frn.norm_act_conv(
+        x,
+        weight,
+        bias,
+        _as_tensor(eps, x),
+        tau,
+        kappa,
+        groups,
+        centered,
+        activation,
+        filters,
+        conv_bias,
+        each(stride),
+        each(padding),
+        each(dilation),
+        conv_groups,
+    )
 
 
 def frn_tlu(x: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor | float = 1e-6) -> Tensor:

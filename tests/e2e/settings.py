@@ -62,6 +62,26 @@ def checkpoints_kept_are_the_newest(work):
     assert weights(folder), "step 5 is whole again"
 
 
+def memory_changes_no_byte(work):
+    def file(folder):
+        return (folder / "checkpoints" / "step-10" / "model.safetensors").read_bytes()
+
+    for norm in ("frn+tlu", "gn+relu", "bn+relu", "bn+tlu"):
+        for autocast in ("none", "bfloat16"):
+            common = ["--steps", 10, "--batch-per-device", 4, "--norm", norm, "--autocast", autocast]
+            seen = []
+            for memory in ("least", "fast"):
+                folder = work / f"{norm} {autocast} {memory}"
+                trained(folder, *common, "--memory", memory)
+                seen.append(file(folder))
+            assert seen[0] == seen[1], (norm, autocast)
+    folder = work / "memory changed"
+    trained(folder, "--steps", 10, "--batch-per-device", 4, "--norm", "bn+tlu", "--autocast", "bfloat16", "--max-steps", 4)
+    command = [FRN, "train", "--resume", "--out", str(folder), "--memory", "fast"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0 and file(folder) == seen[1], ended.stderr
+
+
 def optimizers_differ_and_go_on_to_the_byte(work):
     def file(folder):
         return (folder / "checkpoints" / "step-6" / "trainer.safetensors").read_bytes()

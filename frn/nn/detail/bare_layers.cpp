@@ -67,6 +67,14 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x, const at::Tensor& filters) c
   return y;
 }
 
+Convolution Conv2dImpl::as_reader(const at::Tensor& filters) const {
+  return {.filters = filters,
+          .bias = bias.defined() ? std::optional(bias) : std::nullopt,
+          .stride = {shape_.stride, shape_.stride},
+          .padding = {shape_.padding.begin(), shape_.padding.end()},
+          .dilation = {1, 1}};
+}
+
 LinearImpl::LinearImpl(int64_t in, int64_t out) : Module("frn::Linear") {
   weight = register_parameter("weight", torch::empty({out, in}));
   bias = register_parameter("bias", torch::empty({out}));

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "frn/nn/standardised.h"
+#include "frn/ops/ops.h"
 
 namespace frn::detail {
 
@@ -33,6 +34,8 @@ class Conv2dImpl : public torch::nn::Module {
   // What it convolves with: the weights, standardised where they are to be. For a layer that sees many maps in a step.
   at::Tensor filters() const;
   at::Tensor forward(const at::Tensor& x, const at::Tensor& filters) const;
+  // For a norm that runs it on its own result.
+  Convolution as_reader(const at::Tensor& filters) const;
 
   // From now on the weights are standardised where they are used; what is stored, learned and saved stays as it is.
   // Adds the parameter gain where the form has one.
