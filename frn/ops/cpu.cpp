@@ -60,21 +60,34 @@ TorchParallel parallel_over(int64_t pieces, int64_t values) {
   return {std::max<int64_t>(1, kGrain / per_piece)};
 }
 
-// The parameters in the accumulation type, those that are missing filled in; owns what the Problem points to.
+// `count` times the number, in memory that stays as it is until this thread asks for more of it: of one call, all have
+// the same count. Small maps would notice a tensor that is filled anew.
+template <typename A>
+const A* filled(int64_t count, bool with_ones) {
+  thread_local std::vector<A> zeros;
+  thread_local std::vector<A> ones;
+  auto& values = with_ones ? ones : zeros;
+  if (static_cast<int64_t>(values.size()) < count) values.assign(static_cast<size_t>(count), A(with_ones ? 1 : 0));
+  return values.data();
+}
+
+// The parameters in the accumulation type, those that are missing filled in; owns what the Problem points to where that
+// is not the parameter itself, which the caller holds.
 template <typename A>
 class Parameters {
  public:
-  Parameters(int64_t channels, const at::TensorOptions& options) : channels_(channels), options_(options) {}
+  explicit Parameters(int64_t channels) : channels_(channels) {}
 
-  const A* get(const OptionalTensor& parameter, double missing) {
-    kept_.push_back(parameter ? parameter->to(c10::CppTypeToScalarType<A>::value).contiguous()
-                              : at::full({channels_}, missing, options_));
+  const A* get(const OptionalTensor& parameter, bool one_if_missing) {
+    constexpr auto kType = c10::CppTypeToScalarType<A>::value;
+    if (!parameter) return filled<A>(channels_, one_if_missing);
+    if (parameter->scalar_type() == kType && parameter->is_contiguous()) return parameter->template const_data_ptr<A>();
+    kept_.push_back(parameter->to(kType).contiguous());
     return kept_.back().template const_data_ptr<A>();
   }
 
  private:
   int64_t channels_;
-  at::TensorOptions options_;
   std::vector<at::Tensor> kept_;
 };
 
@@ -96,11 +109,11 @@ kernels::Problem<T> describe(const Laid& x, int64_t groups, Norm norm, Threshold
 template <typename T>
 kernels::Problem<T> describe(const NormActArguments& a, const Laid& x, Parameters<kernels::Accumulate<T>>& parameters) {
   auto p = describe<T>(x, a.groups, a.centered ? Norm::kCentered : Norm::kUncentered, threshold_kind(a.kind()));
-  p.gamma = parameters.get(a.weight, 1);
-  p.beta = parameters.get(a.bias, 0);
-  p.tau = parameters.get(a.tau, 0);
-  p.kappa = parameters.get(a.kappa, 0);
-  p.eps = parameters.get(a.eps, 0);
+  p.gamma = parameters.get(a.weight, /*one_if_missing=*/true);
+  p.beta = parameters.get(a.bias, false);
+  p.tau = parameters.get(a.tau, false);
+  p.kappa = parameters.get(a.kappa, false);
+  p.eps = parameters.get(a.eps, false);
   p.eps_per_channel = a.eps_per_channel();
   return p;
 }
@@ -123,7 +136,8 @@ const kernels::Implementation& implementation() {
 }
 
 void check_eps_values(const at::Tensor& eps) {
-  const auto values = eps.to(at::kDouble).contiguous();
+  const bool wide = eps.scalar_type() == at::kDouble && eps.is_contiguous();
+  const auto values = wide ? eps : eps.to(at::kDouble).contiguous();
   for (int64_t i = 0; i < values.numel(); ++i) {
     const double value = values.const_data_ptr<double>()[i];
     TORCH_CHECK_VALUE(value > 0 && std::isfinite(value), "[norm_act] eps must be positive and finite but is ", value,
@@ -164,7 +178,7 @@ NormActResult norm_act_forward(const NormActArguments& a) {
   if (a.x.numel() == 0) return {z, mean.zero_(), rstd.zero_()};
   with_kernel_type(a.x.scalar_type(), [&]<typename T>(T) {
     using A = kernels::Accumulate<T>;
-    Parameters<A> parameters(a.channels(), options);
+    Parameters<A> parameters(a.channels());
     auto p = describe<T>(a, x, parameters);
     p.mean = a.centered ? mean.template mutable_data_ptr<A>() : nullptr;
     p.rstd = rstd.template mutable_data_ptr<A>();
@@ -241,7 +255,7 @@ NormActGradients norm_act_backward(const NormActArguments& a, const BackwardArgu
   const auto dz = in_layout(backward.dz, x.layout, a.x.numel() == a.x.size(0) * a.x.size(1));
   return with_kernel_type(a.x.scalar_type(), [&]<typename T>(T) {
     using A = kernels::Accumulate<T>;
-    Parameters<A> parameters(a.channels(), backward.rstd.options());
+    Parameters<A> parameters(a.channels());
     kernels::BackwardProblem<T> p{describe<T>(a, x, parameters)};
     // Read only: the kernels' Problem is shared with forward, which writes them.
     p.mean = a.centered ? const_cast<A*>(backward.mean.template const_data_ptr<A>()) : nullptr;
@@ -266,11 +280,10 @@ at::Tensor act_forward(const at::Tensor& y_in, const OptionalTensor& tau, const 
   auto z = at::empty_like(y.tensor);
   if (y_in.numel() == 0) return z;
   with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {
-    Parameters<kernels::Accumulate<T>> parameters(y_in.size(1),
-                                                  y_in.options().dtype(accumulate_type(y_in.scalar_type())));
+    Parameters<kernels::Accumulate<T>> parameters(y_in.size(1));
     auto p = describe<T>(y, y_in.size(1), Norm::kIdentity, threshold_kind(kind));
-    p.tau = parameters.get(tau, 0);
-    p.kappa = parameters.get(kappa, 0);
+    p.tau = parameters.get(tau, false);
+    p.kappa = parameters.get(kappa, false);
     run_forward(p, reinterpret_cast<T*>(z.mutable_data_ptr()));
   });
   return like_input(z, y_in);
@@ -287,10 +300,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
   const auto dz = in_layout(dz_in, y.layout, y_in.numel() == y_in.size(0) * y_in.size(1));
   return with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {
     using A = kernels::Accumulate<T>;
-    Parameters<A> parameters(y_in.size(1), y_in.options().dtype(accumulate_type(y_in.scalar_type())));
+    Parameters<A> parameters(y_in.size(1));
     kernels::BackwardProblem<T> p{describe<T>(y, y_in.size(1), Norm::kIdentity, threshold_kind(kind))};
-    p.tau = parameters.get(tau, 0);
-    p.kappa = parameters.get(kappa, 0);
+    p.tau = parameters.get(tau, false);
+    p.kappa = parameters.get(kappa, false);
     p.dz = reinterpret_cast<const T*>(dz.const_data_ptr());
     p.dx = needs[0] ? reinterpret_cast<T*>(dy.mutable_data_ptr()) : nullptr;
     const Partials<A> partials(y);

@@ -9,7 +9,20 @@ namespace frn::ops {
 using kernels::Layout;
 using kernels::Threshold;
 
-static bool rows_are_contiguous(const at::Tensor& x) { return x.movedim(1, -1).is_contiguous(); }
+// Whether x.movedim(1, -1) is contiguous, without making that view: it costs as much as a small map's kernel.
+static bool rows_are_contiguous(const at::Tensor& x) {
+  int64_t expected = 1;
+  const auto fits = [&](int64_t dim) {
+    const bool right = x.size(dim) == 1 || x.stride(dim) == expected;
+    expected *= x.size(dim);
+    return right;
+  };
+  if (!fits(1)) return false;
+  for (int64_t dim = x.dim() - 1; dim > 1; --dim) {
+    if (!fits(dim)) return false;
+  }
+  return fits(0);
+}
 
 Laid lay_out(const at::Tensor& x) {
   if (x.is_contiguous()) {

@@ -51,13 +51,15 @@ int64_t row_cost(const CallShape& call) {
   return inputs(call) * call.positions * call.value_bytes + parts * sums(call) * static_cast<int64_t>(sizeof(double));
 }
 
-// Enough that every thread has about a dozen values, and that blocks of this size fill half of a multiprocessor.
+// Enough that every thread has about a dozen values, half as many of double, and that blocks of this size fill half of
+// a multiprocessor.
 int64_t threads_for(const CallShape& call, int64_t values) {
   const int64_t bytes = inputs(call) * values * call.value_bytes;
   if (bytes > int64_t{46} * 1024) return 1024;
   if (bytes > int64_t{16} * 1024) return 512;
-  return std::clamp<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(values, 12)))), 64,
-                             256);
+  return std::clamp<int64_t>(
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(divide_up(values, call.value_bytes == 8 ? 6 : 12)))), 64,
+      256);
 }
 int64_t threads_of(const CallShape& call, const Cut& cut) { return threads_for(call, int64_t{cut.rows} * cut.segment); }
 
