@@ -42,7 +42,7 @@ struct BenchDetectorOptions {
   int64_t classes = 80;
   int threads = default_threads();
   int rounds = 5;
-  std::string file;
+  std::string file{};
   bool as_json = false;
 };
 
