@@ -98,7 +98,7 @@ class NormAct(nn.Module):
         tensors, settings = self._per_sample_arguments()
         return ops.norm_act(x, *tensors, **settings)
 
-    def _per_sample_arguments(self) -> tuple[tuple, dict]:
+    def _per_sample_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What ops.norm_act takes besides x."""
         activation = self.spec.activation.name
         (weight, bias), tau = self._affine(), cast("Tensor | None", self.tau)
@@ -215,9 +215,18 @@ class _NormActConv(nn.Module):
         if norm.batch_method or norm.group_rule == "none":
             return conv(self.norm(x))
         tensors, settings = self.norm._per_sample_arguments()
-        stride, padding, dilation = list(conv.stride), list(cast("tuple[int, ...]", conv.padding)), list(conv.dilation)
-        geometry = {"stride": stride, "padding": padding, "dilation": dilation, "conv_groups": conv.groups}
-        return ops.norm_act_conv(x, conv.weight, conv.bias, *tensors, **settings, **geometry)
+        padding = cast("tuple[int, ...]", conv.padding)
+        return ops.norm_act_conv(
+            x,
+            conv.weight,
+            conv.bias,
+            *tensors,
+            **settings,
+            stride=conv.stride,
+            padding=padding,
+            dilation=conv.dilation,
+            conv_groups=conv.groups,
+        )
 
 
 class NormActConv1d(_NormActConv):
