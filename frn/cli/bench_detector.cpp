@@ -18,7 +18,6 @@
 #include "frn/core/random.h"
 #include "frn/models/model.h"
 #include "frn/nn/layers.h"
-#include "frn/nn/norm_act.h"
 #include "frn/nn/weights.h"
 #include "frn/train/detection.h"
 #include "frn/train/own_random_numbers.h"
@@ -36,7 +35,7 @@ struct BenchDetectorOptions {
   std::string norm = "bn(eps=1e-5,momentum=0.9)+relu";  // which knows the images' statistics after one step
   std::string style = "torchvision";
   std::string layout = "channels-last";
-  std::string memory = "least";
+  std::string memory = "auto";
   int64_t size = 512;
   int64_t batch = 2;
   int64_t classes = 80;
@@ -64,7 +63,7 @@ std::shared_ptr<Model> make_detector(const BenchDetectorOptions& options) {
                 options.model + " is no detector; `frn info models` lists them, such as retinanet-r50");
   }
   set_memory_format(*model, format_of(options));
-  set_computes_again(*model, options.memory == "least");
+  arrange_memory(*model, options.memory);
   return model;
 }
 
@@ -220,7 +219,7 @@ Command bench_detector_command() {
            {.name = "--memory",
             .to = &options->memory,
             .help = "What is kept for the gradients, as in frn train",
-            .choices = {"least", "fast"}},
+            .choices = {"auto", "least", "fast"}},
            {.name = "--layout",
             .to = &options->layout,
             .help = "Memory layout",

@@ -32,7 +32,7 @@ std::shared_ptr<Model> model_of(const StepOptions& options, at::MemoryFormat for
                 options.model + " finds boxes; `frn bench detector --model " + options.model + "` trains it");
   }
   set_memory_format(*model, format);
-  set_computes_again(*model, options.memory == "least");
+  arrange_memory(*model, options.memory);
   return model;
 }
 
@@ -53,6 +53,12 @@ at::MemoryFormat format_of(const StepOptions& options) {
 }
 
 }  // namespace
+
+void arrange_memory(Model& model, const std::string& memory) {
+  set_computes_again(model, memory == "least"  ? ComputeAgain::kAll
+                            : memory == "fast" ? ComputeAgain::kNone
+                                               : ComputeAgain::kCheap);
+}
 
 class BenchStep::Impl {
  public:

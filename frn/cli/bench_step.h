@@ -24,7 +24,7 @@ struct StepOptions {
   std::string norm = "frn+tlu";
   std::string weights_standardised = "off";
   std::string layout = "contiguous";  // or channels-last
-  std::string memory = "least";       // or fast
+  std::string memory = "auto";        // or least, or fast
   int64_t batch_per_device = 16;
   int64_t size = 96;
   int64_t classes = 1000;
@@ -51,6 +51,9 @@ class BenchStep {
   class Impl;  // its headers have all of torch::nn
   std::unique_ptr<Impl> impl_;
 };
+
+// Has the norms of a network keep or compute again what they give, as frn train's --memory does.
+void arrange_memory(Model& model, const std::string& memory);
 
 // The same for a network that finds boxes in images of noise (bench_detector.cpp), in the paper's style.
 BenchStep detector_step(const StepOptions& options);

@@ -20,7 +20,7 @@ struct BenchTrainOptions {
   StepOptions step;
   std::vector<std::string> norms{"frn+tlu", "bn+relu", "gn+relu", "none+relu"};
   std::vector<std::string> layouts{"contiguous", "channels-last"};
-  std::vector<std::string> memories{"least"};
+  std::vector<std::string> memories{"auto"};
   std::vector<int64_t> processes;
   int threads = default_threads();
   int rounds = 7;
@@ -136,7 +136,7 @@ Command bench_train_command() {
            {.name = "--memory",
             .to = &options->memories,
             .help = "What is kept for the gradients, as in frn train",
-            .choices = {"least", "fast"},
+            .choices = {"auto", "least", "fast"},
             .separator = ','},
            {.name = "--batch-per-device",
             .to = &options->step.batch_per_device,

@@ -164,9 +164,12 @@ void NormActImpl::clone_(Module& other, const std::optional<torch::Device>& devi
   copy_from(*source, device);
 }
 
-void set_computes_again(torch::nn::Module& model, bool computes_again) {
-  model.apply([computes_again](torch::nn::Module& module) {
-    if (auto* layer = dynamic_cast<NormActImpl*>(&module)) layer->set_computes_again(computes_again);
+void set_computes_again(torch::nn::Module& model, ComputeAgain which) {
+  model.apply([which](torch::nn::Module& module) {
+    auto* const layer = dynamic_cast<NormActImpl*>(&module);
+    if (layer == nullptr) return;
+    layer->set_computes_again(which == ComputeAgain::kAll ||
+                              (which == ComputeAgain::kCheap && !layer->spec().norm().batch_method));
   });
 }
 

@@ -80,7 +80,7 @@ class NormActImpl : public torch::nn::Module {
 
   NormActSpec spec_;
   int64_t channels_;
-  bool computes_again_ = true;
+  bool computes_again_ = !spec_.norm().batch_method;
 };
 
 // A handle to any of them, as TORCH_MODULE makes them: for use as a member, in a Sequential or alone,
@@ -100,8 +100,11 @@ class NormAct : public torch::nn::ModuleHolder<NormActImpl> {
   NormAct(std::string_view spec, int64_t channels) : NormAct(NormActSpec::parse(spec), channels) {}
 };
 
-// Sets whether all layers of a model compute their results again for the gradients of the convolutions that read them.
-void set_computes_again(torch::nn::Module& model, bool computes_again);
+// Which layers compute their results again for the gradients of the convolutions that read them. kCheap: norms of
+// single samples, for which it costs one or two per cent of a step; batch norm's statistics make it five to ten.
+enum class ComputeAgain { kCheap, kAll, kNone };
+// Sets it for all layers of a model.
+void set_computes_again(torch::nn::Module& model, ComputeAgain which);
 
 // The tensor as an operator's optional argument.
 std::optional<at::Tensor> defined_or_none(const at::Tensor& tensor);

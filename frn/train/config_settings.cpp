@@ -155,10 +155,12 @@ std::vector<Setting> device_settings(TrainConfig& c) {
        .value = word(c.layout),
        .choices = {"channels-last", "contiguous"}},
       {.key = "memory",
-       .help = "least: what a norm gives is not kept for the convolutions that read it but computed again for their "
-               "gradients; fast: it is kept. The weights come out the same",
+       .help =
+           "least: what a norm gives is not kept for the convolutions that read it but computed again for their "
+           "gradients; fast: it is kept; auto: least where it costs little, so not for batch norm. The weights come "
+           "out the same",
        .value = word(c.memory),
-       .choices = {"least", "fast"},
+       .choices = {"auto", "least", "fast"},
        .free_on_resume = true},
       {.key = "threads",
        .help = "processor threads of the network; another number rounds sums differently",

@@ -153,6 +153,13 @@ int64_t images_to_evaluate_at_once(const TrainSettings& settings, int64_t proces
   return std::clamp(settings.batch_per_device * settings.devices / processes, kFewest, kMost);
 }
 
+void arrange(torch::nn::Module& network, const TrainSettings& settings) {
+  if (settings.channels_last()) set_memory_format(network, at::MemoryFormat::ChannelsLast);
+  set_computes_again(network, settings.memory == Memory::kLeast  ? ComputeAgain::kAll
+                              : settings.memory == Memory::kFast ? ComputeAgain::kNone
+                                                                 : ComputeAgain::kCheap);
+}
+
 std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, const data::SetFacts& facts) {
   const OwnRandomNumbers random(RandomKey(static_cast<uint64_t>(config.seed)).value(), at::kCPU);
   auto model = frn::make_model(config.model, {.norm = NormActSpec::parse(config.norm),
@@ -163,8 +170,7 @@ std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, co
                                               .detector = {.style = config.style,
                                                            .image_size = config.image_size.value_or(facts.image_size),
                                                            .he_initialisation = config.he_initialisation}});
-  if (config.channels_last()) set_memory_format(*model, at::MemoryFormat::ChannelsLast);
-  set_computes_again(*model, config.computes_again());
+  arrange(*model, config);
   return model;
 }
 

@@ -52,6 +52,8 @@ data::Pipeline evaluation_pipeline(const TrainConfig& config, const data::SetFac
 // to 100. Without gradients an image keeps two maps or three, where training keeps them all.
 int64_t images_to_evaluate_at_once(const TrainSettings& settings, int64_t processes = 1);
 
+// Lays the weights out, and has norms keep or compute again what they give, as the settings say.
+void arrange(torch::nn::Module& network, const TrainSettings& settings);
 // Fresh weights that follow from the seed; torch's own generator goes on as if nothing had been drawn from it.
 std::shared_ptr<Model> make_model(const TrainConfig& config, int64_t classes, const data::SetFacts& facts);
 // What the model learns, on a set with these classes (data::Dataset::classes, class_ids).

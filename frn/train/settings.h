@@ -13,7 +13,7 @@ namespace frn::train {
 enum class DeviceKind { kCpu, kCuda };
 enum class Autocast { kNone, kBfloat16 };
 enum class Layout { kChannelsLast, kContiguous };
-enum class Memory { kLeast, kFast };
+enum class Memory { kAuto, kLeast, kFast };
 enum class LastBatch { kDrop, kKeep };
 enum class OptimizerKind { kSgd, kAdamW };
 
@@ -30,7 +30,7 @@ struct TrainSettings {
   DeviceKind device = DeviceKind::kCpu;
   Autocast autocast = Autocast::kNone;
   Layout layout = Layout::kChannelsLast;
-  Memory memory = Memory::kLeast;
+  Memory memory = Memory::kAuto;
   int64_t threads = 0;   // of the processor; 0: as they are
   double timeout = 600;  // seconds to wait for other processes
 
@@ -75,7 +75,6 @@ struct TrainSettings {
   double default_rate() const { return optimizer == OptimizerKind::kSgd ? kSgdRate : kAdamWRate; }
   double lr_peak() const;  // lr_base*batch_global/lr_images
   bool bfloat16() const { return autocast == Autocast::kBfloat16; }
-  bool computes_again() const { return memory == Memory::kLeast; }
   bool channels_last() const { return layout == Layout::kChannelsLast; }
 };
 

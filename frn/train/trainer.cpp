@@ -8,10 +8,9 @@
 #include "frn/core/error.h"
 #include "frn/dist/device.h"
 #include "frn/dist/environment.h"
-#include "frn/nn/layers.h"
-#include "frn/nn/norm_act.h"
 #include "frn/train/classification.h"
 #include "frn/train/loop.h"
+#include "frn/train/run_folder.h"
 
 namespace frn::train {
 namespace {
@@ -179,8 +178,7 @@ Outcome Trainer::run(const std::atomic<bool>& stop) {
     settle_devices(settings, group->world());
   }
   if (group->world() > 1) read_toml_text(agreed, group->broadcast_text(to_toml(settings)), "rank 0's settings");
-  if (settings.channels_last()) set_memory_format(network_.module(), at::MemoryFormat::ChannelsLast);
-  set_computes_again(network_.module(), settings.computes_again());
+  arrange(network_.module(), settings);
   const auto& facts = training_set_->facts();
   Loop loop(
       {.folder = folder,

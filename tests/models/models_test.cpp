@@ -153,8 +153,8 @@ TEST_P(EveryModelButTheLargest, ComputingAgainChangesNoBit) {
     const auto kept = make(GetParam(), norm);
     const auto images = smallest_images(*kept);
     const auto again = std::dynamic_pointer_cast<Model>(kept->clone());
-    set_computes_again(*kept, false);
-    set_computes_again(*again, true);
+    set_computes_again(*kept, ComputeAgain::kNone);
+    set_computes_again(*again, ComputeAgain::kAll);
     std::vector<at::Tensor> logits;
     for (const auto& model : {kept, again}) {
       torch::manual_seed(5);  // dropout's
