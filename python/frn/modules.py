@@ -195,6 +195,15 @@ class FRN(NormAct):
         super().__init__(channels, f"frn({options})+{activation}", device=device, dtype=dtype)
 
 
+# What nn.Module keeps the hooks of a call in.
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+
+
+def _called_as_written(module: nn.Module, *classes: type[nn.Module]) -> bool:
+    """Whether a call of the module is its class's forward and nothing else: no hooks, no class derived from those."""
+    return type(module) in classes and not any(getattr(module, hooks) for hooks in _HOOKS)
+
+
 class _NormActConv(nn.Module):
     conv: nn.Conv1d | nn.Conv2d | nn.Conv3d
 
@@ -212,7 +221,8 @@ class _NormActConv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, in_channels, *], as for NormAct; the result is the convolution's."""
         conv, norm = self.conv, self.norm.spec.norm
-        if norm.batch_method or norm.group_rule == "none":
+        as_written = _called_as_written(conv, nn.Conv1d, nn.Conv2d, nn.Conv3d) and _called_as_written(self.norm, NormAct)
+        if norm.batch_method or norm.group_rule == "none" or not as_written or conv.padding_mode != "zeros":
             return conv(self.norm(x))
         tensors, settings = self.norm._per_sample_arguments()
         padding = cast("tuple[int, ...]", conv.padding)
@@ -246,7 +256,8 @@ class NormActConv2d(_NormActConv):
     Trained one after the other, the two keep two tensors of x's size for the gradients: x, and the activated result z.
     Here x alone is kept, and z is computed again when the filters' gradient needs it. The bits are the same, forward and
     backward. So it is for networks that normalise before they convolve (pre-activation) and for every convolution that
-    is the only reader of the norm before it. Batch methods (bn, brn) and `none` run one after the other.
+    is the only reader of the norm before it. Batch methods (bn, brn) and `none` run one after the other, and so do parts
+    with hooks, parametrizations or another class in their place, such as WSConv2d.
 
     The parts are `norm` (a NormAct) and `conv` (a torch.nn.Conv2d), and so are the names in the state dict.
 

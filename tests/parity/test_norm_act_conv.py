@@ -185,6 +185,39 @@ def test_the_layer_is_its_parts(rank, spec):
         assert torch.equal(layer.train(mode)(x), other.conv.train(mode)(other.norm.train(mode)(x)))
 
 
+def test_hooks_and_other_classes_are_not_passed_over():
+    x = torch.randn(2, 8, 6, 6)
+    seen = []
+    for part in ["norm", "conv"]:
+        layer = frn.NormActConv2d(8, 12, 3, padding=1)
+        getattr(layer, part).register_forward_hook(lambda *_: seen.append(part))
+        layer(x)
+    assert seen == ["norm", "conv"]
+    layer = frn.NormActConv2d(8, 12, 3, padding=1)
+    layer.conv = frn.WSConv2d(8, 12, 3, padding=1)
+    assert torch.equal(layer(x), layer.conv(layer.norm(x)))
+    layer = frn.NormActConv2d(8, 12, 3, padding=1)
+    nn.utils.parametrizations.weight_norm(layer.conv)
+    assert torch.equal(layer(x), layer.conv(layer.norm(x)))
+    old = frn.NormActConv2d(8, 12, 3, padding=1)
+    nn.utils.spectral_norm(old.conv)  # by a hook
+    assert torch.equal(old.eval()(x), old.conv(old.norm(x)))
+
+
+def test_a_graph_can_be_walked_twice_and_notices_what_was_overwritten():
+    layer = frn.NormActConv2d(8, 12, 3, padding=1)
+    x = torch.randn(2, 8, 6, 6, requires_grad=True)
+    sum_of_squares = layer(x).square().sum()
+    first = torch.autograd.grad(sum_of_squares, [x, *layer.parameters()], retain_graph=True)
+    second = torch.autograd.grad(sum_of_squares, [x, *layer.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    hidden = x * 1
+    result = layer(hidden).sum()
+    hidden.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        result.backward()
+
+
 def test_a_network_trains_to_the_same_bits():
     def network(one_step):
         torch.manual_seed(3)
