@@ -9,6 +9,7 @@ Engines then need nothing of frn. `frn export` does the same for the program's n
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -86,10 +87,45 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
     def norm_act(*arguments, **named):
         return norm_act_forward(*arguments, **named)[0]
 
+    def proxy_forward(weight, bias, tau=None, kappa=None):
+        """frn/kernels/proxy.h, line by line."""
+
+        def number(value: float):
+            return op.CastLike(op.Constant(value_float=value), weight)
+
+        zero, one, half = number(0.0), number(1.0), number(0.5)
+        tau = op.Mul(weight, zero) if tau is None else op.CastLike(tau, weight)
+        kappa = op.Mul(weight, zero) if kappa is None else op.CastLike(kappa, weight)
+        beta, spread, below = op.CastLike(bias, weight), op.Abs(weight), op.Sub(one, kappa)
+        straight = op.Equal(below, zero)
+        low, high, bend = op.Min(kappa, one), op.Max(kappa, one), op.Abs(below)
+        offset = op.Where(op.Greater(below, zero), tau, op.Where(straight, op.Max(tau, zero), zero))
+        theta = op.Where(straight, zero, op.Div(tau, op.Where(straight, one, below)))
+        m = op.Sub(beta, theta)
+        far, flat = number(40.0), op.Equal(spread, zero)
+        alone = op.Where(op.Less(m, zero), op.Neg(far), far)
+        alpha = op.Where(flat, alone, op.Min(op.Max(op.Div(m, op.Where(flat, one, spread)), op.Neg(far)), far))
+        error = op.Erf(op.Mul(alpha, number(0.5**0.5)))
+        above, rest = op.Mul(half, op.Add(one, error)), op.Mul(half, op.Sub(one, error))
+        density = op.Mul(number((2 * math.pi) ** -0.5), op.Exp(op.Neg(op.Mul(half, op.Mul(alpha, alpha)))))
+        first = op.Mul(op.Mul(alpha, alpha), op.Mul(above, rest))
+        second = op.Mul(op.Mul(alpha, density), op.Sub(rest, above))
+        v = op.Sub(op.Add(first, second), op.Mul(density, density))
+        ramp = op.Add(op.Mul(m, above), op.Mul(spread, density))
+        mean = op.Add(op.Add(op.Mul(low, beta), offset), op.Mul(bend, ramp))
+        sides = op.Add(op.Mul(op.Mul(low, low), rest), op.Mul(op.Mul(high, high), above))
+        share = op.Max(zero, op.Add(sides, op.Mul(op.Mul(bend, bend), v)))
+        variance = op.Mul(op.Mul(spread, spread), share)
+        scale = op.Reciprocal(op.Sqrt(op.Add(variance, number(0.03))))
+        moved = op.Sub(tau, op.Mul(below, mean))
+        return op.Mul(scale, weight), op.Mul(scale, op.Sub(beta, mean)), op.Mul(scale, moved)
+
     norm_act.__signature__ = inspect.signature(norm_act_forward)  # type: ignore[attr-defined]  # torch.onnx reads it
     return {
         # What torch.export makes of the layers, and of standardised weights.
         torch.ops.frn._norm_act_forward.default: norm_act_forward,
         torch.ops.frn._act_forward.default: act,
         torch.ops.frn.norm_act.default: norm_act,
+        torch.ops.frn._proxy_forward.default: proxy_forward,
+        torch.ops.frn.proxy.default: proxy_forward,
     }

@@ -96,6 +96,10 @@ def test_a_torchvision_network_with_our_layers(spec, tmp_path):
         "in+none",
         "bn+tlu",
         "none+prelu",
+        "gn(groups=2,proxy=true)+relu",
+        "frn(eps=learned,proxy=true)+tlu",
+        "in(proxy=true)+affine_tlu",
+        "ln(proxy=true)+prelu",
     ],
 )
 def test_every_norm_and_activation(spec, tmp_path):
@@ -103,6 +107,24 @@ def test_every_norm_and_activation(spec, tmp_path):
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.uniform_(0.2, 0.9)
+    exported(layer, torch.randn(2, 8, 5, 7), path)
+    assert_the_same(layer, path, (8, 5, 7))
+
+
+def test_proxy_normalisation_of_parameters_at_the_edge(tmp_path):
+    """No spread, on either side of the bend; an activation that does not bend; a bend far away."""
+    layer, path = frn.NormAct(8, "in(proxy=true)+affine_tlu").eval(), str(tmp_path / "layer.onnx")
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([0.0, 0.0, 0.0, 1.0, -1.0, 1.0, 2.0, 0.01]))
+        layer.bias.copy_(torch.tensor([0.5, -0.5, 0.0, 0.3, 0.3, 0.0, -1.0, 3.0]))
+        layer.tau.copy_(torch.tensor([0.0, 0.0, 0.0, 0.2, -0.2, 0.1, 0.5, -2.0]))
+        layer.kappa.copy_(torch.tensor([0.1, 0.1, 0.0, 1.0, 1.0, 1.5, 0.5, 0.3]))
+    exported(layer, torch.randn(2, 8, 5, 7), path)
+    assert_the_same(layer, path, (8, 5, 7))
+
+
+def test_a_norm_with_its_convolution(tmp_path):
+    layer, path = frn.NormActConv2d(8, 12, 3, "frn+tlu", padding=1, stride=2).eval(), str(tmp_path / "layer.onnx")
     exported(layer, torch.randn(2, 8, 5, 7), path)
     assert_the_same(layer, path, (8, 5, 7))
 
