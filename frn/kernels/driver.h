@@ -196,13 +196,27 @@ class Driver {
       }
       sum_rows(piece, rows, pass, out);
     });
-    for_each_sample([&](GroupRange range, const ChannelArrays<A>& arrays) {
-      std::copy_n(split_sums(range.sample, 0), rows * p_.channels, arrays.sums);
-      for (int64_t s = 1; s < plan_.segments; ++s) {
-        const double* const more = split_sums(range.sample, s);
-        for (int64_t i = 0; i < rows * p_.channels; ++i) arrays.sums[i] += more[i];
+    // Every sum is added up in the order of its segments, by whichever thread: with many threads there are many
+    // segments, and one thread alone would need as long for these sums as all of them for the map.
+    constexpr int64_t kBlock = 256;  // whole cache lines
+    constexpr int64_t kWorthThreads = 32768;
+    const int64_t width = rows * p_.channels;
+    const int64_t blocks = (width + kBlock - 1) / kBlock;
+    const auto add_up = [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t sample = i / blocks;
+        const int64_t first = i % blocks * kBlock;
+        const int64_t last = std::min(first + kBlock, width);
+        double* const sums = sample_arrays(sample).sums;
+        std::copy(split_sums(sample, 0) + first, split_sums(sample, 0) + last, sums + first);
+        for (int64_t s = 1; s < plan_.segments; ++s) {
+          const double* const more = split_sums(sample, s);
+          for (int64_t k = first; k < last; ++k) sums[k] += more[k];
+        }
       }
-    });
+    };
+    if (p_.samples * width * plan_.segments < kWorthThreads) return add_up(0, p_.samples * blocks, 0);
+    parallel(p_.samples * blocks, add_up);
   }
 
   // The loops write [rows][piece.channels]; the sums of a sample are [rows][channels]. A few channels at a time go

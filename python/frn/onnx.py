@@ -91,7 +91,7 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         """frn/kernels/proxy.h, line by line."""
 
         def number(value: float):
-            return op.CastLike(op.Constant(value_float=value), weight)
+            return op.CastLike(op.Constant(value_float=value), weight)  # type: ignore[type-var]  # any constant
 
         zero, one, half = number(0.0), number(1.0), number(0.5)
         tau = op.Mul(weight, zero) if tau is None else op.CastLike(tau, weight)

@@ -48,6 +48,32 @@ TEST(Determinism, ThreadsDoNotChangeABit) {
   });
 }
 
+// So many channels and segments that threads share the sums of the segments too.
+TEST(Determinism, SumsThatThreadsShareDoNotChangeABit) {
+  Call call{{1, 512, 8800}, 1, Layout::kChannelsLast, Norm::kCentered, Threshold::kAffine};
+  Problem<float> p;
+  p.samples = call.shape.samples;
+  p.channels = call.shape.channels;
+  p.positions = call.shape.positions;
+  p.groups = call.groups;
+  p.layout = call.layout;
+  p.norm = call.norm;
+  const auto in = make_inputs<float>(call);
+  const auto one = run<float>(call, in, chosen_implementation());
+  for (const int threads : {2, 3, 7}) {
+    const auto plan = make_plan(p, 2, threads);
+    ASSERT_TRUE(plan.split);
+    ASSERT_GE(kGradientSums * p.channels * plan.segments, 32768) << "what this test is about";
+    call.threads = threads;
+    const auto many = run<float>(call, in, chosen_implementation());
+    EXPECT_EQ(one.z, many.z);
+    EXPECT_EQ(one.dx, many.dx);
+    EXPECT_EQ(one.dgamma, many.dgamma);
+    EXPECT_EQ(one.dkappa, many.dkappa);
+    EXPECT_EQ(one.deps, many.deps);
+  }
+}
+
 TEST(Determinism, ASampleIsTheSameAloneAndInABatch) {
   for_each_call([](Call call, const Implementation& implementation) {
     call.threads = 2;
