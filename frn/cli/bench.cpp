@@ -32,6 +32,7 @@ struct BenchOptions {
   std::vector<std::string> types{"float32", "bfloat16"};
   std::vector<std::string> layouts{"contiguous", "channels-last"};
   std::vector<int64_t> threads{1, 2};
+  std::vector<int64_t> images{32, 2, 1};
   std::vector<int64_t> map;
   double seconds = 0.15;
   std::string device = "cpu";
@@ -122,17 +123,21 @@ std::string map_name(const std::array<int64_t, 4>& map) {
 void print_heading(const Row& row) {
   const auto where =
       row.device == "cpu" ? fmt::format("{} thread{}", row.threads, row.threads == 1 ? "" : "s") : row.device;
-  fmt::print("\n{} {}, {}: time in copies of the same bytes, forward | forward and backward\n", row.type, row.layout,
-             where);
-  fmt::print("{:<16}{:>9}", "map", "copy ms");
+  fmt::print("\n{} {}, {} image{}, {}: time in copies of the same bytes, forward | forward and backward\n", row.type,
+             row.layout, row.map[0], row.map[0] == 1 ? "" : "s", where);
+  fmt::print("{:<16}{:>9}", "map", "copy us");
   for (const auto& name : row.names) fmt::print("{:>16}", name);
   fmt::print("\n");
 }
 
+std::string pair_text(double forward, double both) {
+  const auto text = [](double copies) { return fmt::format("{:.{}f}", copies, copies < 100 ? 2 : 0); };
+  return text(forward) + " | " + text(both);
+}
+
 void print_row(const Row& row) {
-  fmt::print("{:<16}{:>9.2f}", map_name(row.map), row.copy_seconds * 1e3);
-  for (size_t i = 0; i < row.names.size(); ++i)
-    fmt::print("{:>16}", fmt::format("{:.2f} | {:.2f}", row.forward[i], row.both[i]));
+  fmt::print("{:<16}{:>9.1f}", map_name(row.map), row.copy_seconds * 1e6);
+  for (size_t i = 0; i < row.names.size(); ++i) fmt::print("{:>16}", pair_text(row.forward[i], row.both[i]));
   fmt::print("\n");
   std::cout.flush();
 }
@@ -143,13 +148,13 @@ double geometric_mean(const std::vector<double>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
-// Geometric means of one table over maps of 14x14 and more, and over the 7x7 ones.
+// Geometric means of one table over maps of 14x14 and more, and over smaller ones; single values stand apart.
 void print_means(const std::vector<Row>& rows) {
   for (const bool large : {true, false}) {
     std::vector<std::vector<double>> forward(rows[0].names.size());
     std::vector<std::vector<double>> both(rows[0].names.size());
     for (const auto& row : rows) {
-      if ((row.map[3] >= 14) != large) continue;
+      if ((row.map[3] >= 14) != large || row.map[3] == 1) continue;
       for (size_t i = 0; i < row.names.size(); ++i) {
         forward[i].push_back(row.forward[i]);
         both[i].push_back(row.both[i]);
@@ -158,7 +163,7 @@ void print_means(const std::vector<Row>& rows) {
     if (forward[0].empty()) continue;
     fmt::print("{:<25}", large ? "mean, 14x14 and more" : "mean, below 14x14");
     for (size_t i = 0; i < forward.size(); ++i) {
-      fmt::print("{:>16}", fmt::format("{:.2f} | {:.2f}", geometric_mean(forward[i]), geometric_mean(both[i])));
+      fmt::print("{:>16}", pair_text(geometric_mean(forward[i]), geometric_mean(both[i])));
     }
     fmt::print("\n");
   }
@@ -189,12 +194,32 @@ Value to_value(const Row& row) {
           {"subjects", subjects}};
 }
 
-std::vector<std::array<int64_t, 4>> maps_of(const BenchOptions& options) {
-  if (!options.map.empty()) {
-    return {{options.map[0], options.map[1], options.map[2], options.map[3]}};
+// The maps of one table, in groups of as many images: few images are what the layer is for, and there the fixed cost of
+// a call shows.
+std::vector<std::vector<std::array<int64_t, 4>>> maps_of(const BenchOptions& options) {
+  if (!options.map.empty()) return {{{options.map[0], options.map[1], options.map[2], options.map[3]}}};
+  auto maps = kBenchMaps;
+  if (options.quick) maps = {{32, 64, 56, 56}, {32, 256, 28, 28}, {32, 256, 14, 14}, {32, 512, 7, 7}};
+  maps.push_back({32, 2048, 1, 1});  // after the network's last average
+  std::vector<std::vector<std::array<int64_t, 4>>> groups;
+  for (const int64_t images : options.images) {
+    groups.push_back(maps);
+    for (auto& map : groups.back()) map[0] = images;
   }
-  if (!options.quick) return kBenchMaps;
-  return {{32, 64, 56, 56}, {32, 256, 28, 28}, {32, 256, 14, 14}, {32, 512, 7, 7}};
+  return groups;
+}
+
+std::vector<Row> measure_group(const BenchOptions& options, const std::string& type, const std::string& layout,
+                               int threads, const std::vector<std::array<int64_t, 4>>& maps) {
+  std::vector<Row> rows;
+  for (const auto& map : maps) {
+    rows.push_back(measure_map(options, type, layout, threads, map));
+    if (options.as_json) continue;
+    if (rows.size() == 1) print_heading(rows[0]);
+    print_row(rows.back());
+  }
+  if (!options.as_json) print_means(rows);
+  return rows;
 }
 
 void run_kernels(const BenchOptions& given) {
@@ -211,7 +236,7 @@ void run_kernels(const BenchOptions& given) {
     options.types = {"float32"};
     options.threads = {default_threads()};
   }
-  const auto maps = maps_of(options);
+  const auto groups = maps_of(options);
   std::vector<Row> all;
   if (!options.as_json) {
     if (options.device == "cpu") {
@@ -223,15 +248,10 @@ void run_kernels(const BenchOptions& given) {
   for (const auto& type : options.types) {
     for (const auto& layout : options.layouts) {
       for (const int64_t threads : options.threads) {
-        std::vector<Row> rows;
-        for (const auto& map : maps) {
-          rows.push_back(measure_map(options, type, layout, static_cast<int>(threads), map));
-          if (options.as_json) continue;
-          if (rows.size() == 1) print_heading(rows[0]);
-          print_row(rows.back());
+        for (const auto& group : groups) {
+          const auto rows = measure_group(options, type, layout, static_cast<int>(threads), group);
+          all.insert(all.end(), rows.begin(), rows.end());
         }
-        if (!options.as_json) print_means(rows);
-        all.insert(all.end(), rows.begin(), rows.end());
       }
     }
   }
@@ -261,7 +281,7 @@ Command kernels_command() {
   return {
       .name = "kernels",
       .help = "The fused layer on the feature maps of ResNetV2-50, beside a copy of the same bytes and ATen's layers",
-      .options = {{.name = "--quick", .to = &options->quick, .help = "Four maps in float32 only: under a minute"},
+      .options = {{.name = "--quick", .to = &options->quick, .help = "Five maps in float32 only: about a minute"},
                   {.name = "--types",
                    .to = &options->types,
                    .help = "Number types",
@@ -276,6 +296,11 @@ Command kernels_command() {
                    .to = &options->threads,
                    .help = "Numbers of threads to measure with",
                    .range = Range{1, 1024},
+                   .separator = ','},
+                  {.name = "--images",
+                   .to = &options->images,
+                   .help = "Numbers of images to measure with, a table for each",
+                   .range = Range{1, 65536},
                    .separator = ','},
                   {.name = "--map",
                    .to = &options->map,

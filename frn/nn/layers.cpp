@@ -54,8 +54,10 @@ void set_memory_format(torch::nn::Module& module, at::MemoryFormat format) {
 
 MultiplyAddCounter::MultiplyAddCounter() : outer_(counter) { counter = this; }
 MultiplyAddCounter::~MultiplyAddCounter() { counter = outer_; }
-void MultiplyAddCounter::add(int64_t multiply_adds) {
-  if (counter != nullptr) counter->count_ += multiply_adds;
+void MultiplyAddCounter::add(int64_t multiply_adds, int64_t results) {
+  if (counter == nullptr) return;
+  counter->count_ += multiply_adds;
+  counter->results_ += results;
 }
 
 }  // namespace frn

@@ -20,8 +20,8 @@ void standardise_weights(torch::nn::Module& module, const WeightSpec& spec);
 // that layout.
 void set_memory_format(torch::nn::Module& module, at::MemoryFormat format);
 
-// Counts the multiply-adds of frn's convolutions and linear layers that run on meta tensors while it lives, on this
-// thread.
+// Counts the multiply-adds of frn's convolutions and linear layers that run on meta tensors while it lives, and the
+// numbers that they give, on this thread.
 class MultiplyAddCounter {
  public:
   MultiplyAddCounter();
@@ -30,10 +30,12 @@ class MultiplyAddCounter {
   MultiplyAddCounter& operator=(const MultiplyAddCounter&) = delete;
 
   int64_t count() const { return count_; }
-  static void add(int64_t multiply_adds);
+  int64_t results() const { return results_; }
+  static void add(int64_t multiply_adds, int64_t results);
 
  private:
   int64_t count_ = 0;
+  int64_t results_ = 0;
   MultiplyAddCounter* outer_;
 };
 

@@ -6,10 +6,12 @@
 #include <algorithm>
 
 #include "frn/core/error.h"
+#include "frn/core/free_memory.h"
 #include "frn/dist/device.h"
 #include "frn/dist/environment.h"
 #include "frn/train/classification.h"
 #include "frn/train/loop.h"
+#include "frn/train/memory_check.h"
 #include "frn/train/run_folder.h"
 
 namespace frn::train {
@@ -214,6 +216,9 @@ Outcome train(const RunFolder& folder, const TrainConfig& asked, const TrainerEv
   if (group->is_first()) tell_problems(*training_set, config.data, events);
   const auto model = make_model(config, static_cast<int64_t>(training_set->classes().size()), facts);
   check_image_size(config, *model, evaluation_pipeline(config, facts).size);
+  if (config.device == DeviceKind::kCpu) {
+    check_memory(*model, config, training_pipeline(config, facts).size, group->world(), free_memory());
+  }
   Loop loop({.folder = folder,
              .config_text = to_toml(config),
              .network = model,

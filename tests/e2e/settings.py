@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -80,6 +81,28 @@ def memory_changes_no_byte(work):
     command = [FRN, "train", "--resume", "--out", str(folder), "--memory", "fast"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0 and file(folder) == seen[1], ended.stderr
+
+
+def what_cannot_fit_is_said_before_the_start(work):
+    for model, size, data in [("resnetv2-18", 64, "random:64x3x10"), ("resnetv1-18", 64, "random:64x3x10"),
+                              ("vgg-a-small", 32, "random:32x3x10"), ("retinanet-r8", 128, "shapes:128x3x8")]:
+        images = 1_000_000
+        out = work / f"too-large-{model}"
+        command = [FRN, "train", "--out", str(out), "--model", model, "--data", data, "--image-size", str(size)]
+        ended = subprocess.run([*command, "--batch-per-device", str(images)], capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 1 and not out.exists(), ended.stdout + ended.stderr
+        found = re.search(r"takes at least ([0-9.]+) GB with 1000000 images of \d+ px at once; give a --batch-per-device of at most (\d+)", ended.stderr)
+        assert found, ended.stderr
+        # It never says so of what would fit: the least is below what is measured, and near enough to it to be of use.
+        measured = subprocess.run([FRN, "info", "model", model, "--memory", "--batch-per-device", "4", "--image-size", str(size),
+                                   "--norm", "frn+tlu", "--classes", "10", "--json"], capture_output=True, text=True, check=True)
+        kept = {row["memory"]: row["kept_megabytes"] for row in json.loads(measured.stdout)["memory"]["rows"]}["least"]
+        share = float(found[1]) * 1e3 / images / (kept / 4)
+        assert 0.25 < share < 1, f"{model}: {share} of what a step keeps"
+        # What it offers instead starts.
+        small = min(int(found[2]), 2)
+        ended = subprocess.run([*command, "--batch-per-device", str(small), "--max-steps", "1"], capture_output=True, text=True, timeout=120)
+        assert "takes at least" not in ended.stderr, ended.stderr
 
 
 def optimizers_differ_and_go_on_to_the_byte(work):

@@ -30,10 +30,11 @@ constexpr int64_t kBatch = 2;
 
 ModelOptions options_of(std::string_view norm) { return {.norm = NormActSpec::parse(norm), .classes = kClasses}; }
 
-// Networks of 45 million weights and more are made of the same parts as their smaller sisters, but take minutes: in
-// `make test` they run with fewer norms. `make check-all` sets FRN_ALL_CASES and runs every one of them with all.
+// Large networks are made of the same parts as their smaller sisters, but take minutes: in `make test` they run with
+// fewer norms. `make check-all` sets FRN_ALL_CASES and runs every one of them with all.
 bool runs_everything(std::string_view name) {
-  const bool heavy = name == "vgg-a" || name == "vgg11" || name.ends_with("-101") || name.ends_with("-152") ||
+  const bool heavy = name == "vgg-a" || name == "vgg11" || name.ends_with("-34") || name.ends_with("-101") ||
+                     name.ends_with("-152") || name.ends_with("-bit") ||
                      (name.starts_with("retinanet") && name != "retinanet-r8");
   return !heavy || std::getenv("FRN_ALL_CASES") != nullptr;
 }

@@ -63,7 +63,7 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x, const at::Tensor& filters) c
     return (x.size(2 + i) + 2 * shape_.padding[i] - shape_.kernel[i]) / shape_.stride + 1;
   };
   auto y = at::empty({x.size(0), shape_.out, size(0), size(1)}, x.options());
-  MultiplyAddCounter::add(y.numel() * shape_.in * shape_.kernel[0] * shape_.kernel[1]);
+  MultiplyAddCounter::add(y.numel() * shape_.in * shape_.kernel[0] * shape_.kernel[1], y.numel());
   return y;
 }
 
@@ -82,7 +82,7 @@ LinearImpl::LinearImpl(int64_t in, int64_t out) : Module("frn::Linear") {
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) const {
   if (!x.is_meta()) return LayerWatch::seen(*this, at::linear(x, weight, bias));
-  MultiplyAddCounter::add(x.numel() * weight.size(0));
+  MultiplyAddCounter::add(x.numel() * weight.size(0), x.size(0) * weight.size(0));
   return at::empty({x.size(0), weight.size(0)}, x.options());
 }
 

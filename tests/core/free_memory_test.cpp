@@ -1,0 +1,53 @@
+#include "frn/core/free_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace frn {
+namespace {
+
+// A machine of files: /proc/meminfo and control groups as Linux writes them.
+class FreeMemory : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(root_); }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+  void write_machine() const {
+    write("proc/meminfo",
+          "MemTotal: 24000 kB\nMemFree: 1 kB\nMemAvailable: 2000 kB\nHugePages_Total: 0\nSwapFree: 48 kB\n");
+  }
+  std::filesystem::path root_ = std::filesystem::path(testing::TempDir()) / "frn-free-memory";
+};
+
+TEST_F(FreeMemory, IsWhatTheMachineCanGiveWithSwap) {
+  write_machine();
+  EXPECT_EQ(free_memory(root_), 2048 * 1024);
+}
+
+TEST_F(FreeMemory, IsWhatTheTightestGroupAroundTheProcessLeaves) {
+  write_machine();
+  write("proc/self/cgroup", "0::/job/step\n");
+  write("sys/fs/cgroup/job/step/memory.max", "max\n");
+  write("sys/fs/cgroup/job/step/memory.current", "5\n");
+  write("sys/fs/cgroup/job/memory.max", "1000000\n");
+  write("sys/fs/cgroup/job/memory.current", "400000\n");
+  EXPECT_EQ(free_memory(root_), 600000);
+}
+
+TEST_F(FreeMemory, OfAGroupThatIsFullIsNone) {
+  write_machine();
+  write("proc/self/cgroup", "0::/\n");
+  write("sys/fs/cgroup/memory.max", "100\n");
+  write("sys/fs/cgroup/memory.current", "130\n");
+  EXPECT_EQ(free_memory(root_), 0);
+}
+
+TEST_F(FreeMemory, IsUnknownWhereNothingTells) { EXPECT_EQ(free_memory(root_), std::nullopt); }
+
+}  // namespace
+}  // namespace frn
