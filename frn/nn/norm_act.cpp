@@ -99,7 +99,7 @@ at::Tensor NormActImpl::forward_added(const at::Tensor& x, const at::Tensor& sho
   const bool same_type = x.scalar_type() == shortcut.scalar_type();
   if (adds_in_one_pass(x, act) && same_type) return run_added(x, shortcut, act);
   const auto y = forward(x);
-  return act.forward_own(same_type ? y.add_(shortcut) : y + shortcut);
+  return act.forward_own(same_type && !y.is_same(x) ? y.add_(shortcut) : y + shortcut);
 }
 
 bool NormActImpl::adds_in_one_pass(const at::Tensor& x, const NormActImpl& act) const {

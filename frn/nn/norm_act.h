@@ -29,8 +29,8 @@ class NormActImpl : public torch::nn::Module {
   at::Tensor forward_own(const at::Tensor& x);
 
   // act(forward(x) + shortcut), the end of a residual block, for a layer without an activation and an `act` without a
-  // norm. Norms of single samples do it in one pass over memory, and keep neither the sum nor what they give. May write
-  // into what forward(x) gives. The same bits in float32; 16-bit results are rounded once.
+  // norm. Norms of single samples do it in one pass over memory, and keep neither the sum nor what they give. The same
+  // bits in float32; 16-bit results are rounded once.
   at::Tensor forward_added(const at::Tensor& x, const at::Tensor& shortcut, NormActImpl& act);
   // Whether it would be one pass for such an x and a shortcut like it. Meta tensors and watches go through the layers one
   // by one.

@@ -251,19 +251,20 @@ at::Tensor sum_over_samples(const at::Tensor& partials, int row, int64_t columns
 // The partials of a backward pass, and from them the gradients of the parameters that need one.
 template <typename A>
 struct Partials {
+  at::Tensor x;
   at::Tensor memory;
 
-  Partials(const Laid& x) {
+  Partials(const Laid& laid) : x(laid.tensor) {
     memory = at::empty(
-        {x.tensor.size(0), kernels::kPartialRows, x.tensor.size(1)},
-        x.tensor.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
+        {x.size(0), kernels::kPartialRows, x.size(1)},
+        x.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
   }
   at::Tensor gradient(bool needed, const OptionalTensor& parameter, int row) const {
-    if (!needed || !parameter) return not_needed(memory);
+    if (!needed || !parameter) return not_needed(x);
     return sum_over_samples<A>(memory, row, memory.size(2)).to(parameter->scalar_type());
   }
   at::Tensor eps_gradient(bool needed, const NormActArguments& a) const {
-    if (!needed) return not_needed(memory);
+    if (!needed) return not_needed(x);
     const auto per_group = sum_over_samples<A>(memory, kernels::kPartialEps, a.groups);
     if (a.eps_per_channel()) return per_group.to(a.eps.scalar_type());
     // Not at::sum: on many threads it may add in another order.

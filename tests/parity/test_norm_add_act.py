@@ -226,7 +226,7 @@ def test_a_shortcut_may_lie_otherwise_in_memory(layout, other):
     assert torch.equal(as_one(call, expanded), as_one(call, expanded.contiguous()))
 
 
-@pytest.mark.parametrize("x_type, other", itertools.permutations([torch.float32, torch.float64, torch.bfloat16], 2), ids=str)
+@pytest.mark.parametrize("x_type, other", list(itertools.permutations([torch.float32, torch.float64, torch.bfloat16], 2)))
 def test_a_shortcut_of_another_type_gives_the_wider_one(x_type, other):
     call = make_call("frn", "affine_tlu", (2, 12, 5, 7), x_type)
     shortcut = shortcut_for(call).to(other)
@@ -268,7 +268,7 @@ def test_it_passes_opcheck_in_every_rank_and_type(shape, dtype):
     opcheck(torch.ops.frn.norm_add_act.default, arguments(call, shortcut_for(call).requires_grad_()))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_the_operators_below_autograd_pass_opcheck(dtype):
     call = make_call("in", "affine_tlu", (2, 12, 3, 4), dtype)
     shortcut = shortcut_for(call)
