@@ -21,8 +21,8 @@ struct Problem {
   Norm norm = Norm::kIdentity;
   Threshold threshold = Threshold::kNone;
   const T* x = nullptr;
-  const T* shortcut = nullptr;  // added to y, in x's layout; null without. For types that kAddsShortcut, a norm and a
-                                // threshold
+  // Added to y, in x's layout; null without. Only where kAddsShortcut<T>, with a norm and a threshold.
+  const T* shortcut = nullptr;
   const A* gamma = nullptr;  // [channels], as are beta, tau and kappa
   const A* beta = nullptr;
   const A* tau = nullptr;

@@ -32,8 +32,8 @@ class NormActImpl : public torch::nn::Module {
   // norm. Norms of single samples do it in one pass over memory, and keep neither the sum nor what they give. The same
   // bits in float32; 16-bit results are rounded once.
   at::Tensor forward_added(const at::Tensor& x, const at::Tensor& shortcut, NormActImpl& act);
-  // Whether it would be one pass for such an x and a shortcut like it. Meta tensors and watches go through the layers one
-  // by one.
+  // Whether it would be one pass for such an x and a shortcut like it. Meta tensors and watches go through the layers
+  // one by one.
   bool adds_in_one_pass(const at::Tensor& x, const NormActImpl& act) const;
 
   // What each of the convolutions makes of forward(x). Where the layer is set to computing again, z is not kept for

@@ -93,10 +93,10 @@ struct NormAddAct : torch::autograd::Function<NormAddAct> {
                           const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered,
                           const std::string& activation) {
     at::AutoDispatchBelowADInplaceOrView below;
-    const auto [z, mean, rstd] = call_norm_add_act_forward(
-        {{x, weight, bias, eps, tau, kappa, groups, centered, activation}, shortcut});
-    context->save_for_backward(
-        {x, shortcut, or_undefined(weight), or_undefined(bias), eps, or_undefined(tau), or_undefined(kappa), mean, rstd});
+    const auto [z, mean, rstd] =
+        call_norm_add_act_forward({{x, weight, bias, eps, tau, kappa, groups, centered, activation}, shortcut});
+    context->save_for_backward({x, shortcut, or_undefined(weight), or_undefined(bias), eps, or_undefined(tau),
+                                or_undefined(kappa), mean, rstd});
     context->saved_data["groups"] = groups;
     context->saved_data["centered"] = centered;
     context->saved_data["activation"] = activation;
@@ -121,8 +121,7 @@ struct NormAddAct : torch::autograd::Function<NormAddAct> {
     const auto& dz = grad_outputs[0];
     if (at::GradMode::is_enabled()) return only_needed(composite_add_backward(arguments, dz, needs), needs, kArguments);
     const auto [dx, dshortcut, dweight, dbias, deps, dtau, dkappa] = call_norm_add_act_backward(
-        arguments,
-        {.dz = dz, .mean = saved[kNormAddActInputs], .rstd = saved[kNormAddActInputs + 1], .needs = needs});
+        arguments, {.dz = dz, .mean = saved[kNormAddActInputs], .rstd = saved[kNormAddActInputs + 1], .needs = needs});
     return only_needed(AddGradients{dx, dshortcut, dweight, dbias, deps, dtau, dkappa}, needs, kArguments);
   }
 };

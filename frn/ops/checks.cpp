@@ -86,12 +86,12 @@ void check_norm_act(const NormActArguments& arguments, const char* op) {
                     x.sym_sizes(), " but is ", groups);
   check_parameter(op, "weight", weight, x);
   check_parameter(op, "bias", bias, x);
-  TORCH_CHECK(eps.sym_numel() == 1 || (eps.dim() == 1 && eps.sym_size(0) == channels),
-              "[", op, "] eps must be one number or have shape [", channels, "] (channels of x ", x.sym_sizes(),
-              ") but has ", eps.sym_sizes());
-  TORCH_CHECK(eps.sym_numel() == 1 || channels == groups,
-              "[", op, "] eps must be one number when a group has more than one channel (", channels, " channels in ",
-              groups, " groups) but has shape ", eps.sym_sizes());
+  TORCH_CHECK(eps.sym_numel() == 1 || (eps.dim() == 1 && eps.sym_size(0) == channels), "[", op,
+              "] eps must be one number or have shape [", channels, "] (channels of x ", x.sym_sizes(), ") but has ",
+              eps.sym_sizes());
+  TORCH_CHECK(eps.sym_numel() == 1 || channels == groups, "[", op,
+              "] eps must be one number when a group has more than one channel (", channels, " channels in ", groups,
+              " groups) but has shape ", eps.sym_sizes());
   TORCH_CHECK(eps.device() == x.device(), "[", op, "] eps must be on x's device ", x.device(), " but is on ",
               eps.device(), "; move the module with .to()");
   TORCH_CHECK_TYPE(supported(eps.scalar_type()), "[", op, "] eps must be a floating-point number but is ",
@@ -109,8 +109,8 @@ void check_norm_add_act(const NormActArguments& arguments, const at::Tensor& sho
               shortcut.layout(), "; call .to_dense() first");
   TORCH_CHECK(shortcut.sym_sizes() == x.sym_sizes(), "[", op, "] shortcut must have x's shape ", x.sym_sizes(),
               " but has ", shortcut.sym_sizes(), "; bring it there with a convolution of its own, or .expand_as(x)");
-  TORCH_CHECK(shortcut.device() == x.device(), "[", op, "] shortcut must be on x's device ", x.device(),
-              " but is on ", shortcut.device());
+  TORCH_CHECK(shortcut.device() == x.device(), "[", op, "] shortcut must be on x's device ", x.device(), " but is on ",
+              shortcut.device());
   TORCH_CHECK_TYPE(supported(shortcut.scalar_type()), "[", op,
                    "] shortcut must be float32, float64, bfloat16 or float16 but is ", shortcut.scalar_type(),
                    "; convert it with .to()");

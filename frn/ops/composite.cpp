@@ -148,8 +148,8 @@ AddGradients composite_add_backward(const NormAddActArguments& a, const at::Tens
   const auto& tau = a.norm.tau;
   const auto& kappa = a.norm.kappa;
   const auto [dsum, blocked_dz] = activation_gradients(dz.to(sum.scalar_type()), sum, tau, kappa, a.norm.kind());
-  auto of_norm = composite_backward(
-      a.norm_alone(), dsum, {needs[kAddX], needs[kAddWeight], needs[kAddBias], needs[kAddEps], false, false});
+  auto of_norm = composite_backward(a.norm_alone(), dsum,
+                                    {needs[kAddX], needs[kAddWeight], needs[kAddBias], needs[kAddEps], false, false});
   AddGradients out{of_norm[kX], {}, of_norm[kWeight], of_norm[kBias], of_norm[kEps], {}, {}};
   if (needs[kAddShortcut]) out[kAddShortcut] = dsum.to(a.shortcut.scalar_type());
   if (needs[kAddTau] && tau) out[kAddTau] = sum_to_channels(blocked_dz).to(tau->scalar_type());

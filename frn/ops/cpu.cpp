@@ -209,7 +209,8 @@ NormActResult norm_act_forward(const NormActArguments& a) {
   return forward_by_kernels(a, std::nullopt);
 }
 
-// Whether the loops can add this shortcut (kernels/types.h says why not all of them); the three operators run otherwise.
+// Whether the loops can add this shortcut (kernels/types.h says why not all of them); the three operators run
+// otherwise.
 bool kernels_add(const NormAddActArguments& a) {
   const auto type = a.norm.x.scalar_type();
   return (type == at::kFloat || type == at::kBFloat16) && a.shortcut.scalar_type() == type &&
@@ -255,9 +256,9 @@ struct Partials {
   at::Tensor memory;
 
   Partials(const Laid& laid) : x(laid.tensor) {
-    memory = at::empty(
-        {x.size(0), kernels::kPartialRows, x.size(1)},
-        x.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
+    memory =
+        at::empty({x.size(0), kernels::kPartialRows, x.size(1)},
+                  x.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
   }
   at::Tensor gradient(bool needed, const OptionalTensor& parameter, int row) const {
     if (!needed || !parameter) return not_needed(x);
@@ -275,20 +276,17 @@ struct Partials {
 };
 
 // With a shortcut: norm_add_act's gradients, of arguments that kernels_add().
-NormAddActGradients backward_by_kernels(const NormActArguments& a, const OptionalTensor& shortcut,
-                                        bool needs_dshortcut, const BackwardArguments& backward) {
+NormAddActGradients backward_by_kernels(const NormActArguments& a, const OptionalTensor& shortcut, bool needs_dshortcut,
+                                        const BackwardArguments& backward) {
   const auto& needs = backward.needs;
   const auto x = lay_out(a.x);
   // The loops that write dshortcut write dx beside it.
   const auto dx = needs[kX] || needs_dshortcut ? at::empty_like(x.tensor) : not_needed(a.x);
   const auto dshortcut = needs_dshortcut ? at::empty_like(x.tensor) : not_needed(a.x);
   if (a.x.numel() == 0) {
-    return {needs[kX] ? dx : not_needed(a.x),
-            dshortcut,
-            zeros_if(needs[kWeight], a.weight, a.x),
-            zeros_if(needs[kBias], a.bias, a.x),
-            zeros_if(needs[kEps], a.eps, a.x),
-            zeros_if(needs[kTau], a.tau, a.x),
+    return {needs[kX] ? dx : not_needed(a.x),        dshortcut,
+            zeros_if(needs[kWeight], a.weight, a.x), zeros_if(needs[kBias], a.bias, a.x),
+            zeros_if(needs[kEps], a.eps, a.x),       zeros_if(needs[kTau], a.tau, a.x),
             zeros_if(needs[kKappa], a.kappa, a.x)};
   }
   const auto dz = in_layout(backward.dz, x.layout, single_values(a.x));
@@ -329,12 +327,12 @@ NormAddActGradients norm_add_act_backward(const NormAddActArguments& a, const Ad
   if (!kernels_add(a)) return composed_backward(a, backward);
   const auto& [dz, mean, rstd, needs] = backward;
   check_gradient("norm_add_act", "x", dz, a.norm.x);
-  return backward_by_kernels(a.norm, a.shortcut, needs[kAddShortcut],
-                             {.dz = dz,
-                              .mean = mean,
-                              .rstd = rstd,
-                              .needs = {needs[kAddX], needs[kAddWeight], needs[kAddBias], needs[kAddEps],
-                                        needs[kAddTau], needs[kAddKappa]}});
+  return backward_by_kernels(
+      a.norm, a.shortcut, needs[kAddShortcut],
+      {.dz = dz,
+       .mean = mean,
+       .rstd = rstd,
+       .needs = {needs[kAddX], needs[kAddWeight], needs[kAddBias], needs[kAddEps], needs[kAddTau], needs[kAddKappa]}});
 }
 
 at::Tensor act_forward(const at::Tensor& y_in, const OptionalTensor& tau, const OptionalTensor& kappa,

@@ -53,12 +53,9 @@ NormAddActGradients norm_add_act_backward(const NormAddActArguments& a, const Ad
     const auto like = result_like(x);
     return like.scalar_type() == type ? like : at::empty_like(like, like.options().dtype(type));
   };
-  return {like_x(needs[kAddX], x.scalar_type()),
-          like_x(needs[kAddShortcut], a.shortcut.scalar_type()),
-          like_if(needs[kAddWeight], weight, x),
-          like_if(needs[kAddBias], bias, x),
-          like_if(needs[kAddEps], eps, x),
-          like_if(needs[kAddTau], tau, x),
+  return {like_x(needs[kAddX], x.scalar_type()), like_x(needs[kAddShortcut], a.shortcut.scalar_type()),
+          like_if(needs[kAddWeight], weight, x), like_if(needs[kAddBias], bias, x),
+          like_if(needs[kAddEps], eps, x),       like_if(needs[kAddTau], tau, x),
           like_if(needs[kAddKappa], kappa, x)};
 }
 

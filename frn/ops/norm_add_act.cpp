@@ -87,12 +87,7 @@ NormAddActGradients composed_backward(const NormAddActArguments& a, const AddBac
                          .rstd = b.rstd,
                          .needs = {n[kAddX], n[kAddWeight], n[kAddBias], n[kAddEps], false, false}});
   }
-  return {dx,
-          b.needs[kAddShortcut] ? dsum.to(a.shortcut.scalar_type()) : not_needed(x),
-          dweight,
-          dbias,
-          deps,
-          dtau,
+  return {dx,    b.needs[kAddShortcut] ? dsum.to(a.shortcut.scalar_type()) : not_needed(x), dweight, dbias, deps, dtau,
           dkappa};
 }
 

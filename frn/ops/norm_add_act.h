@@ -1,5 +1,5 @@
-// norm_add_act, z = act(norm(x) + shortcut): its arguments, how the dispatcher calls it, and the three operators that it
-// is made of, which run wherever there are no kernels for the whole.
+// norm_add_act, z = act(norm(x) + shortcut): its arguments, how the dispatcher calls it, and the three operators that
+// it is made of, which run wherever there are no kernels for the whole.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,16 @@ struct NormAddActArguments {
   at::ScalarType sum_type() const;
 };
 
-enum NormAddActInput : int { kAddX, kAddShortcut, kAddWeight, kAddBias, kAddEps, kAddTau, kAddKappa, kNormAddActInputs };
+enum NormAddActInput : int {
+  kAddX,
+  kAddShortcut,
+  kAddWeight,
+  kAddBias,
+  kAddEps,
+  kAddTau,
+  kAddKappa,
+  kNormAddActInputs
+};
 using AddNeeds = std::array<bool, kNormAddActInputs>;
 // In the order of the inputs; undefined where not needed.
 using AddGradients = std::array<at::Tensor, kNormAddActInputs>;
@@ -58,8 +67,7 @@ template <auto kFunction>
 auto as_add_operator(const at::Tensor& x, const at::Tensor& shortcut, const OptionalTensor& weight,
                      const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau,
                      const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation) {
-  return kFunction(
-      NormAddActArguments{{x, weight, bias, eps, tau, kappa, groups, centered, activation}, shortcut});
+  return kFunction(NormAddActArguments{{x, weight, bias, eps, tau, kappa, groups, centered, activation}, shortcut});
 }
 // kFunction(NormAddActArguments, AddBackwardArguments).
 template <auto kFunction>
@@ -68,9 +76,8 @@ auto as_add_backward_operator(const at::Tensor& dz, const at::Tensor& x, const a
                               const OptionalTensor& bias, const at::Tensor& eps, const OptionalTensor& tau,
                               const OptionalTensor& kappa, int64_t groups, bool centered, std::string_view activation,
                               AddNeeds needs) {
-  return kFunction(
-      NormAddActArguments{{x, weight, bias, eps, tau, kappa, groups, centered, activation}, shortcut},
-      AddBackwardArguments{dz, mean, rstd, needs});
+  return kFunction(NormAddActArguments{{x, weight, bias, eps, tau, kappa, groups, centered, activation}, shortcut},
+                   AddBackwardArguments{dz, mean, rstd, needs});
 }
 
 at::Tensor call_norm_add_act(const NormAddActArguments& arguments);

@@ -1,5 +1,5 @@
-// The loops that add a shortcut to y before the activation: the formulas in double, the bits of the three calls that they
-// take the place of, and the same bits whatever the cut of the work.
+// The loops that add a shortcut to y before the activation: the formulas in double, the bits of the three calls that
+// they take the place of, and the same bits whatever the cut of the work.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/tolerance.h"
@@ -104,7 +104,8 @@ TEST(AddedShortcut, HasTheSameBitsWhateverTheCutOfTheWork) {
   for (const Shape& shape : {Shape{3, 8, 4225}, Shape{1, 4, 40000}, Shape{5, 33, 49}, Shape{4, 64, 1}}) {
     for (const auto layout : {Layout::kContiguous, Layout::kChannelsLast}) {
       for (const auto norm : {Norm::kUncentered, Norm::kCentered}) {
-        Call call{shape, norm == Norm::kCentered ? 1 : shape.channels, layout, norm, Threshold::kAffine, /*added=*/true};
+        Call call{shape,         norm == Norm::kCentered ? 1 : shape.channels, layout, norm, Threshold::kAffine,
+                  /*added=*/true};
         const auto in = make_inputs<float>(call);
         for_each_implementation(call, [&](const Implementation& one) {
           const auto usual = run<float>(call, in, one);

@@ -160,9 +160,9 @@ Results run(const Call& call, const Inputs& in, const Implementation& implementa
     AlignedBytes workspace(workspace_bytes(p, plan, call.threads));
     Driver<T>(p, loops, plan, workspace.data()).backward(p, parallel);
   }
-  for (const bool hold : {x.guards_hold(), dz.guards_hold(), z.guards_hold(), dx.guards_hold(), mean.guards_hold(),
-                          rstd.guards_hold(), partials.guards_hold(), shortcut.guards_hold(),
-                          dshortcut.guards_hold()}) {
+  for (const bool hold :
+       {x.guards_hold(), dz.guards_hold(), z.guards_hold(), dx.guards_hold(), mean.guards_hold(), rstd.guards_hold(),
+        partials.guards_hold(), shortcut.guards_hold(), dshortcut.guards_hold()}) {
     EXPECT_TRUE(hold) << implementation.name << " wrote outside its arrays";
   }
 

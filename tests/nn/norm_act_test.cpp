@@ -2,6 +2,7 @@
 #include "frn/nn/norm_act.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
@@ -362,7 +363,8 @@ TEST(AddedShortcut, ASecondDerivativeOfReluIsThatOfTheLayers) {
   torch::manual_seed(6);
   auto norm = make("gn(groups=4)+none");
   auto act = make("none+relu");
-  for (auto& part : {norm, act}) part->to(torch::kFloat64);
+  norm->to(torch::kFloat64);
+  act->to(torch::kFloat64);
   std::vector<at::Tensor> found;
   for (const bool at_once : {true, false}) {
     torch::manual_seed(7);

@@ -210,15 +210,14 @@ struct ChannelsLast {
       });
     }
     for (; row < e.positions; ++row) {
-      for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
-        write(row * e.stride, s, lanes_of<N, H, kGradient>(k, s, 0), put);
-      });
+      for_each_strip(e.channels, lanes(d),
+                     [&](auto s) HWY_ATTR { write(row * e.stride, s, lanes_of<N, H, kGradient>(k, s, 0), put); });
     }
     if constexpr (kStream) hwy::FlushStream();
   }
 
-  // `streamed`: around the cache, for rows that are aligned. With a shortcut there is one way less, to compile: two rows
-  // at a time, also from the cache.
+  // `streamed`: around the cache, for rows that are aligned. With a shortcut there is one way less, to compile: two
+  // rows at a time, also from the cache.
   template <Norm N, Threshold H, Addition M, bool kGradient, class Write>
   static HWY_INLINE void write_rows(Extent e, const Coefficients<A>& k, bool streamed, const Write& write) {
     if (streamed) return write_rows_by<N, H, kGradient, true, 1>(e, k, write);

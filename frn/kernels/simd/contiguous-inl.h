@@ -146,9 +146,8 @@ struct Contiguous {
     }
     cover_map<kStream>(
         z, count, lanes(d),
-        [&](int64_t i) HWY_ATTR {
-          store(d, z_of<N, H, M>(d, load(d, x + i), load_shortcut<M>(d, shortcut, i), k), z + i);
-        },
+        [&](int64_t i)
+            HWY_ATTR { store(d, z_of<N, H, M>(d, load(d, x + i), load_shortcut<M>(d, shortcut, i), k), z + i); },
         [&](int64_t i) HWY_ATTR {
           const auto xs = load_pair(d, x + i);
           const auto added = load_shortcut_pair<M>(d, shortcut, i);
