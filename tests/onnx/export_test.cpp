@@ -64,8 +64,8 @@ TEST(OnnxGraph, WritesFrnAsEightOperators) {
 }
 
 TEST(OnnxGraph, WritesAResidualAdditionBetweenTheNormAndItsActivation) {
-  const auto norm = NormAct("frn+none", 3);
-  const auto act = NormAct("none+tlu", 3);
+  auto norm = NormAct("frn+none", 3);
+  auto act = NormAct("none+tlu", 3);
   const auto graph = graph_of(*nn::Sequential(norm, act),
                               [&](const at::Tensor& x) { return std::vector{norm->forward_added(x, x, *act)}; });
   EXPECT_EQ(ops_of(graph), (Ops{"Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add", "Add", "Max"}));
