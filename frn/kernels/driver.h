@@ -19,9 +19,10 @@ class Driver {
 
   template <typename Parallel>
   void forward(T* z, Parallel&& parallel) {
-    const auto apply = loops_.apply[static_cast<int>(p_.norm)][static_cast<int>(p_.threshold)];
+    const auto apply = choose(loops_.apply);
     const auto write = [&](const Piece& piece, const ChannelArrays<A>& arrays, int64_t origin) {
-      apply(extent(piece), p_.x + at(piece), coefficients(piece, arrays, origin), z + at(piece), p_.stream);
+      apply(extent(piece), p_.x + at(piece), past(p_.shortcut, piece), coefficients(piece, arrays, origin),
+            z + at(piece), p_.stream);
     };
     if (p_.norm == Norm::kIdentity || !plan_.split) {
       for_each_unit(parallel, [&](GroupRange range, const ChannelArrays<A>& arrays) {
@@ -49,16 +50,17 @@ class Driver {
 
   template <typename Parallel>
   void backward(const BackwardProblem<T>& p, Parallel&& parallel) {
-    const auto sums = loops_.gradient_sums[static_cast<int>(p.norm)][static_cast<int>(p.threshold)];
-    const auto apply = loops_.gradient_apply[static_cast<int>(p.norm)][static_cast<int>(p.threshold)];
+    const auto sums = choose(loops_.gradient_sums);
+    const auto apply = choose(loops_.gradient_apply);
     const auto sum_pass_of = [&](const ChannelArrays<A>& arrays, int64_t origin) {
       return [this, &p, sums, &arrays, origin](const Piece& piece, double* out) {
-        sums(extent(piece), p.x + at(piece), p.dz + at(piece), coefficients(piece, arrays, origin), out);
+        sums(extent(piece), p.x + at(piece), past(p.shortcut, piece), p.dz + at(piece),
+             coefficients(piece, arrays, origin), out);
       };
     };
     const auto write = [&](const Piece& piece, const ChannelArrays<A>& arrays, int64_t origin) {
-      apply(extent(piece), p.x + at(piece), p.dz + at(piece), coefficients(piece, arrays, origin), p.dx + at(piece),
-            p.stream);
+      apply(extent(piece), p.x + at(piece), past(p.shortcut, piece), p.dz + at(piece),
+            coefficients(piece, arrays, origin), p.dx + at(piece), past(p.dshortcut, piece), p.stream);
     };
     if (!plan_.split) {
       for_each_unit(parallel, [&](GroupRange range, const ChannelArrays<A>& arrays) {
@@ -87,6 +89,16 @@ class Driver {
     int64_t positions;
   };
 
+  template <typename Loop>
+  Loop choose(const Loop (&table)[kAdditions][kNorms][kThresholds]) const {
+    return table[static_cast<int>(p_.addition())][static_cast<int>(p_.norm)][static_cast<int>(p_.threshold)];
+  }
+
+  // Where a piece begins in an array that may be missing.
+  template <typename Pointer>
+  Pointer past(Pointer array, const Piece& piece) const {
+    return array == nullptr ? nullptr : array + at(piece);
+  }
   int64_t at(const Piece& piece) const { return p_.offset(piece.sample, piece.channel, piece.position); }
   Extent extent(const Piece& piece) const { return p_.extent(piece.channels, piece.positions); }
   Piece piece_of(GroupRange range) const {

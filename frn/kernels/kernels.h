@@ -1,8 +1,8 @@
 // kernels/ holds the formulas of the paper (sections 3.1 to 3.4) and the loops that run them: plain C++ and SIMD.
 // Nothing here includes torch, starts a thread or allocates; callers bring memory and, through driver.h, threads.
 //
-//   d = x - mean    xhat = rstd*d    y = slope*d + beta, slope = gamma*rstd    z = y where y >= t, else t,  t = kappa*y
-//   + tau
+//   d = x - mean    xhat = rstd*d    y = slope*d + beta [+ shortcut], slope = gamma*rstd
+//   z = y where y >= t, else t,  t = kappa*y + tau
 //
 // An implementation is a table of loops over a patch: some channels of one sample, over some positions of their maps.
 #pragma once
@@ -56,16 +56,18 @@ struct ChannelGradients {
 
 // The loops of one implementation for one element type and layout. Sums come out in double, one per channel,
 // overwriting; the order of additions depends on the patch alone. `stream` writes around the cache, for results larger
-// than it.
+// than it. `shortcut` is read by the loops of Addition::kShortcut alone, which exist for norms with a threshold where
+// kAddsShortcut<T>; they also write `dshortcut`, the gradient of y, unless it is null.
 template <typename T>
 struct Loops {
   using A = Accumulate<T>;
   using Sum = void (*)(Extent, const T* x, double* sums);
   using Deviations = void (*)(Extent, const T* x, const A* mean, double* sums);
-  using Apply = void (*)(Extent, const T* x, const Coefficients<A>&, T* z, bool stream);
-  using GradientSums = void (*)(Extent, const T* x, const T* dz, const Coefficients<A>&,
+  using Apply = void (*)(Extent, const T* x, const T* shortcut, const Coefficients<A>&, T* z, bool stream);
+  using GradientSums = void (*)(Extent, const T* x, const T* shortcut, const T* dz, const Coefficients<A>&,
                                 double* sums);  // [kGradientSums][channels]
-  using GradientApply = void (*)(Extent, const T* x, const T* dz, const Coefficients<A>&, T* dx, bool stream);
+  using GradientApply = void (*)(Extent, const T* x, const T* shortcut, const T* dz, const Coefficients<A>&, T* dx,
+                                 T* dshortcut, bool stream);
 
   // rstd[i] = 1/sqrt(sums[i]*scale + eps[i*eps_step]); false if one of them is zero or not a number.
   using Rstd = bool (*)(int64_t count, const double* sums, double scale, const A* eps, int64_t eps_step, A* rstd);
@@ -76,9 +78,9 @@ struct Loops {
   Deviations sum_squared_deviations;
   Rstd rstd;
   Finish finish_channel_gradients;
-  Apply apply[kNorms][kThresholds];
-  GradientSums gradient_sums[kNorms][kThresholds];
-  GradientApply gradient_apply[kNorms][kThresholds];
+  Apply apply[kAdditions][kNorms][kThresholds];
+  GradientSums gradient_sums[kAdditions][kNorms][kThresholds];
+  GradientApply gradient_apply[kAdditions][kNorms][kThresholds];
 };
 
 template <typename T>

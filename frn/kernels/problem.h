@@ -21,6 +21,8 @@ struct Problem {
   Norm norm = Norm::kIdentity;
   Threshold threshold = Threshold::kNone;
   const T* x = nullptr;
+  // Added to y, in x's layout; null without. Only where kAddsShortcut<T>, with a norm and a threshold.
+  const T* shortcut = nullptr;
   const A* gamma = nullptr;  // [channels], as are beta, tau and kappa
   const A* beta = nullptr;
   const A* tau = nullptr;
@@ -31,6 +33,7 @@ struct Problem {
   A* rstd = nullptr;  // [samples, groups], null for kIdentity
   bool stream = false;
 
+  Addition addition() const { return shortcut == nullptr ? Addition::kNone : Addition::kShortcut; }
   int64_t group_channels() const { return channels / groups; }
   double group_size() const { return static_cast<double>(group_channels() * positions); }
   double eps_of(int64_t group) const { return static_cast<double>(eps[eps_per_channel ? group : 0]); }
@@ -52,7 +55,8 @@ enum Partial : int { kPartialBeta, kPartialGamma, kPartialTau, kPartialKappa, kP
 template <typename T>
 struct BackwardProblem : Problem<T> {
   const T* dz = nullptr;
-  T* dx = nullptr;  // null when nobody needs it
+  T* dx = nullptr;         // null when nobody needs it
+  T* dshortcut = nullptr;  // null when nobody needs it; not without dx
   typename Problem<T>::A* partials = nullptr;
 };
 

@@ -51,23 +51,34 @@ struct Value {
   bool blocked;  // y below its threshold; at equality the gradient goes to y (paper, section 3.2)
 };
 
-template <Norm N, Threshold H, typename A>
-Value<A> evaluate(A x, const Coefficients<A>& k, int64_t c) {
+template <Norm N, Threshold H, Addition M, typename A>
+Value<A> evaluate(A x, A shortcut, const Coefficients<A>& k, int64_t c) {
   Value<A> v{x, x, A(0), false};
   if constexpr (N == Norm::kCentered) v.d = x - k.mean[c];
   if constexpr (N != Norm::kIdentity) v.y = k.slope[c] * v.d + k.beta[c];
+  if constexpr (M == Addition::kShortcut) v.y += shortcut;
   if constexpr (H == Threshold::kConstant) v.threshold = k.tau[c];
   if constexpr (H == Threshold::kAffine) v.threshold = k.kappa[c] * v.y + k.tau[c];
   v.blocked = H != Threshold::kNone && v.y < v.threshold;
   return v;
 }
 
-template <Layout L, Norm N, Threshold H, typename T>
-void apply(Extent e, const T* x, const Coefficients<Accumulate<T>>& k, T* z, bool) {
+// The same of the values that lie at an offset; no shortcut is read where none is added.
+template <Norm N, Threshold H, Addition M, typename T>
+Value<Accumulate<T>> evaluate_at(const T* x, const T* shortcut, int64_t at, const Coefficients<Accumulate<T>>& k,
+                                 int64_t c) {
+  Accumulate<T> added = 0;
+  if constexpr (M == Addition::kShortcut) added = to_float(shortcut[at]);
+  return evaluate<N, H, M>(to_float(x[at]), added, k, c);
+}
+
+template <Layout L, Norm N, Threshold H, Addition M, typename T>
+void apply(Extent e, const T* x, const T* shortcut, const Coefficients<Accumulate<T>>& k, T* z, bool) {
   for (int64_t c = 0; c < e.channels; ++c) {
     for (int64_t i = 0; i < e.positions; ++i) {
-      const auto v = evaluate<N, H>(to_float(x[index<L>(e, c, i)]), k, c);
-      from_float(v.blocked ? v.threshold : v.y, z[index<L>(e, c, i)]);
+      const int64_t at = index<L>(e, c, i);
+      const auto v = evaluate_at<N, H, M>(x, shortcut, at, k, c);
+      from_float(v.blocked ? v.threshold : v.y, z[at]);
     }
   }
 }
@@ -78,13 +89,14 @@ A dy_of(A dz, bool blocked, const Coefficients<A>& k, int64_t c) {
   return H == Threshold::kAffine ? k.kappa[c] * dz : A(0);
 }
 
-template <Layout L, Norm N, Threshold H, typename T>
-void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<Accumulate<T>>& k, double* sums) {
+template <Layout L, Norm N, Threshold H, Addition M, typename T>
+void gradient_sums(Extent e, const T* x, const T* shortcut, const T* dz, const Coefficients<Accumulate<T>>& k,
+                   double* sums) {
   for (int64_t c = 0; c < e.channels; ++c) {
     double totals[kGradientSums] = {};
     for (int64_t i = 0; i < e.positions; ++i) {
       const int64_t at = index<L>(e, c, i);
-      const auto v = evaluate<N, H>(to_float(x[at]), k, c);
+      const auto v = evaluate_at<N, H, M>(x, shortcut, at, k, c);
       const auto g = to_float(dz[at]);
       const auto dy = static_cast<double>(dy_of<H>(g, v.blocked, k, c));
       totals[kSumDy] += dy;
@@ -98,13 +110,17 @@ void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<Accumul
   }
 }
 
-template <Layout L, Norm N, Threshold H, typename T>
-void gradient_apply(Extent e, const T* x, const T* dz, const Coefficients<Accumulate<T>>& k, T* dx, bool) {
+template <Layout L, Norm N, Threshold H, Addition M, typename T>
+void gradient_apply(Extent e, const T* x, const T* shortcut, const T* dz, const Coefficients<Accumulate<T>>& k, T* dx,
+                    T* dshortcut, bool) {
   for (int64_t c = 0; c < e.channels; ++c) {
     for (int64_t i = 0; i < e.positions; ++i) {
       const int64_t at = index<L>(e, c, i);
-      const auto v = evaluate<N, H>(to_float(x[at]), k, c);
+      const auto v = evaluate_at<N, H, M>(x, shortcut, at, k, c);
       auto out = dy_of<H>(to_float(dz[at]), v.blocked, k, c);
+      if constexpr (M == Addition::kShortcut) {
+        if (dshortcut != nullptr) from_float(out, dshortcut[at]);
+      }
       if constexpr (N != Norm::kIdentity) out = k.slope[c] * out + k.xhat_scale[c] * (v.d * k.rstd[c]);
       if constexpr (N == Norm::kCentered) out += k.shift[c];
       from_float(out, dx[at]);
@@ -136,13 +152,14 @@ void finish_channel_gradients(const ChannelGradients<A>& g) {
   }
 }
 
-template <typename T, Layout L, Norm N, Threshold H>
+template <typename T, Layout L, Norm N, Threshold H, Addition M>
 void fill(Loops<T>& loops) {
   constexpr int kNorm = static_cast<int>(N);
   constexpr int kThreshold = static_cast<int>(H);
-  loops.apply[kNorm][kThreshold] = apply<L, N, H, T>;
-  loops.gradient_sums[kNorm][kThreshold] = gradient_sums<L, N, H, T>;
-  loops.gradient_apply[kNorm][kThreshold] = gradient_apply<L, N, H, T>;
+  constexpr int kAddition = static_cast<int>(M);
+  loops.apply[kAddition][kNorm][kThreshold] = apply<L, N, H, M, T>;
+  loops.gradient_sums[kAddition][kNorm][kThreshold] = gradient_sums<L, N, H, M, T>;
+  loops.gradient_apply[kAddition][kNorm][kThreshold] = gradient_apply<L, N, H, M, T>;
 }
 
 template <typename T, Layout L>
@@ -154,9 +171,13 @@ Loops<T> make_loops() {
   loops.rstd = rstd<Accumulate<T>>;
   loops.finish_channel_gradients = finish_channel_gradients<Accumulate<T>>;
   const auto fill_norm = [&]<Norm N>() {
-    fill<T, L, N, Threshold::kNone>(loops);
-    fill<T, L, N, Threshold::kConstant>(loops);
-    fill<T, L, N, Threshold::kAffine>(loops);
+    fill<T, L, N, Threshold::kNone, Addition::kNone>(loops);
+    fill<T, L, N, Threshold::kConstant, Addition::kNone>(loops);
+    fill<T, L, N, Threshold::kAffine, Addition::kNone>(loops);
+    if constexpr (kAddsShortcut<T> && N != Norm::kIdentity) {
+      fill<T, L, N, Threshold::kConstant, Addition::kShortcut>(loops);
+      fill<T, L, N, Threshold::kAffine, Addition::kShortcut>(loops);
+    }
   };
   fill_norm.template operator()<Norm::kIdentity>();
   fill_norm.template operator()<Norm::kUncentered>();

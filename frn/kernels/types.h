@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace frn::kernels {
 
@@ -37,6 +38,14 @@ inline constexpr int kNorms = 3;
 // z = max(y, threshold): no threshold, tau alone (ReLU is tau = 0), or kappa*y + tau (PReLU is tau = 0).
 enum class Threshold : uint8_t { kNone, kConstant, kAffine };
 inline constexpr int kThresholds = 3;
+
+// What is added to y before its threshold: nothing, or a shortcut of x's shape (networks with residual additions).
+enum class Addition : uint8_t { kNone, kShortcut };
+inline constexpr int kAdditions = 2;
+// The types whose loops can add a shortcut; the tables of the others are null there. Each variant takes seconds to
+// compile, and networks are trained in these two.
+template <typename T>
+inline constexpr bool kAddsShortcut = std::is_same_v<T, float> || std::is_same_v<T, BFloat16>;
 
 // Per-channel sums that backward needs: of dy, of dy*(x - mean), and over the blocked values of dz and dz*y.
 enum GradientSum : int { kSumDy, kSumDyD, kSumBlockedDz, kSumBlockedDzY, kGradientSums };

@@ -26,8 +26,11 @@ class ResNetV1Block : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) {
     auto y = layers_[0].first->forward(x);
     for (size_t i = 1; i < layers_.size(); ++i) y = conv_of(layers_[i - 1].second, layers_[i].first, y);
-    y = layers_.back().second->forward(y);
-    return act_->forward_own(added_to(y, downsample_ ? downsample_->forward(x) : x));
+    auto& norm = layers_.back().second;
+    const auto shortcut = [&] { return downsample_ ? downsample_->forward(x) : x; };
+    if (norm->adds_in_one_pass(y, *act_)) return norm->forward_added(y, shortcut(), *act_);
+    y = norm->forward(y);
+    return act_->forward_own(added_to(y, shortcut()));
   }
 
  private:

@@ -93,6 +93,20 @@ at::Tensor NormActImpl::forward_own(const at::Tensor& x) {
   return LayerWatch::seen(*this, run_own(x));
 }
 
+at::Tensor NormActImpl::forward_added(const at::Tensor& x, const at::Tensor& shortcut, NormActImpl& act) {
+  check(x);
+  act.check(shortcut);
+  const bool same_type = x.scalar_type() == shortcut.scalar_type();
+  if (adds_in_one_pass(x, act) && same_type) return run_added(x, shortcut, act);
+  const auto y = forward(x);
+  return act.forward_own(same_type && !y.is_same(x) ? y.add_(shortcut) : y + shortcut);
+}
+
+bool NormActImpl::adds_in_one_pass(const at::Tensor& x, const NormActImpl& act) const {
+  return can_add() && spec_.activation().name == kNoActivation && act.spec_.norm().name == "none" &&
+         act.spec_.activation().name != kNoActivation && x.numel() > 0 && !x.is_meta() && !LayerWatch::watching();
+}
+
 std::vector<at::Tensor> NormActImpl::forward_into(const at::Tensor& x, const std::vector<Convolution>& readers) {
   check(x);
   // A watch wants to see z.

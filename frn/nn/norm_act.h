@@ -28,6 +28,14 @@ class NormActImpl : public torch::nn::Module {
   // The same, and may write into x: for an x that nobody else reads, not even a gradient.
   at::Tensor forward_own(const at::Tensor& x);
 
+  // act(forward(x) + shortcut), the end of a residual block, for a layer without an activation and an `act` without a
+  // norm. Norms of single samples do it in one pass over memory, and keep neither the sum nor what they give. The same
+  // bits in float32; 16-bit results are rounded once.
+  at::Tensor forward_added(const at::Tensor& x, const at::Tensor& shortcut, NormActImpl& act);
+  // Whether it would be one pass for such an x and a shortcut like it. Meta tensors and watches go through the layers
+  // one by one.
+  bool adds_in_one_pass(const at::Tensor& x, const NormActImpl& act) const;
+
   // What each of the convolutions makes of forward(x). Where the layer is set to computing again, z is not kept for
   // their gradients: memory of x's size, for a pass over x. The bits are the same.
   std::vector<at::Tensor> forward_into(const at::Tensor& x, const std::vector<Convolution>& readers);
@@ -60,6 +68,11 @@ class NormActImpl : public torch::nn::Module {
   virtual at::Tensor run(const at::Tensor& x) = 0;
   // The same for forward_own.
   virtual at::Tensor run_own(const at::Tensor& x) { return run(x); }
+  // The same for forward_added in one pass, of a method that says so.
+  virtual bool can_add() const { return false; }
+  virtual at::Tensor run_added(const at::Tensor& /*x*/, const at::Tensor& /*shortcut*/, const NormActImpl& /*act*/) {
+    return {};
+  }
   // The same for forward_into, without keeping z, of a method that says so.
   virtual bool can_compute_again() const { return false; }
   virtual std::vector<at::Tensor> run_into(const at::Tensor& /*x*/, const std::vector<Convolution>& /*readers*/) {

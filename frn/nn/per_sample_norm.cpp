@@ -52,6 +52,17 @@ at::Tensor PerSampleNormImpl::run(const at::Tensor& x) {
       });
 }
 
+at::Tensor PerSampleNormImpl::run_added(const at::Tensor& x, const at::Tensor& shortcut, const NormActImpl& act) {
+  const auto now = current_eps(x.device());
+  const bool centered = spec().norm().centered;
+  // As activated() has it: ReLU's result is kept by the next layer anyway, and its gradient at 0 is PyTorch's.
+  if (act.spec().activation().name == "relu") {
+    return norm_add_relu(x, shortcut, weight, bias, now, groups_, centered);
+  }
+  return norm_add_act(x, shortcut, weight, bias, now, defined_or_none(act.tau), defined_or_none(act.kappa), groups_,
+                      centered, act.spec().activation().name);
+}
+
 std::vector<at::Tensor> PerSampleNormImpl::run_into(const at::Tensor& x, const std::vector<Convolution>& readers) {
   return with_parameters(
       [&](const at::Tensor& gamma, const at::Tensor& beta, const at::Tensor& threshold, std::string_view activation) {

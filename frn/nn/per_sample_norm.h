@@ -20,6 +20,8 @@ class PerSampleNormImpl : public NormActImpl {
 
  protected:
   at::Tensor run(const at::Tensor& x) override;
+  bool can_add() const override { return true; }
+  at::Tensor run_added(const at::Tensor& x, const at::Tensor& shortcut, const NormActImpl& act) override;
   bool can_compute_again() const override { return true; }
   std::vector<at::Tensor> run_into(const at::Tensor& x, const std::vector<Convolution>& readers) override;
 

@@ -42,22 +42,23 @@ std::string activated(Translation& t, const Call& call, std::string y, ValueId x
   return t.node("Max", {y, threshold});
 }
 
-void norm_act(Translation& t, const Call& call) {
+// y of a call whose weight stands at `first`, followed by bias, eps, tau, kappa, groups and centered.
+std::string normalised(Translation& t, const Call& call, size_t first) {
   const auto id = tensor_of(call, 0);
   const auto shape = t.value(id).shape;
   const auto rank = shape.size();
   const int64_t channels = shape.at(1);
-  const int64_t groups = whole_of(call, 6);
+  const int64_t groups = whole_of(call, first + 5);
   auto x = t.operand(id);
   // Statistics of a channel, of a whole sample, or of groups of channels, which get an axis of their own.
   const bool grouped = groups != channels && groups != 1;
   const auto axes = grouped ? axes_from(2, 3) : axes_from(groups == channels ? 2 : 1, rank);
   if (grouped) x = t.node("Reshape", {x, t.whole_numbers("shape", {0, groups, -1})});
-  if (flag_of(call, 7)) x = t.node("Sub", {x, reduced_mean(t, x, axes)});
+  if (flag_of(call, first + 6)) x = t.node("Sub", {x, reduced_mean(t, x, axes)});
   const auto square = reduced_mean(t, t.node("Mul", {x, x}), axes);
-  const auto eps = numbers_of(t, call, 3);
+  const auto eps = numbers_of(t, call, first + 2);
   const auto eps_shape = eps.numel() == 1 ? std::vector<int64_t>{} : per_channel_shape(channels, rank);
-  const auto root = t.node("Sqrt", {t.node("Add", {square, t.constant(tensor_of(call, 3), eps_shape)})});
+  const auto root = t.node("Sqrt", {t.node("Add", {square, t.constant(tensor_of(call, first + 2), eps_shape)})});
   auto y = t.node("Div", {x, root});
   if (grouped) {
     auto whole = shape;
@@ -66,10 +67,19 @@ void norm_act(Translation& t, const Call& call) {
   }
   constexpr std::array<const char*, 2> kOps{"Mul", "Add"};
   for (size_t i = 0; i < kOps.size(); ++i) {
-    if (!numbers_of(t, call, 1 + i).defined()) continue;
-    y = t.node(kOps.at(i), {y, t.constant(tensor_of(call, 1 + i), per_channel_shape(channels, rank))});
+    if (!numbers_of(t, call, first + i).defined()) continue;
+    y = t.node(kOps.at(i), {y, t.constant(tensor_of(call, first + i), per_channel_shape(channels, rank))});
   }
-  t.result(call, activated(t, call, y, id, 4, 5, text_of(call, 8)));
+  return y;
+}
+
+void norm_act(Translation& t, const Call& call) {
+  t.result(call, activated(t, call, normalised(t, call, 1), tensor_of(call, 0), 4, 5, text_of(call, 8)));
+}
+
+void norm_add_act(Translation& t, const Call& call) {
+  const auto sum = t.node("Add", {normalised(t, call, 2), t.operand(tensor_of(call, 1))});
+  t.result(call, activated(t, call, sum, tensor_of(call, 0), 5, 6, text_of(call, 9)));
 }
 
 void act(Translation& t, const Call& call) {
@@ -102,6 +112,7 @@ void batch_norm(Translation& t, const Call& call) {
 
 constexpr std::array kNormRows{
     Row{.name = "frn::norm_act", .translate = norm_act},
+    Row{.name = "frn::norm_add_act", .translate = norm_add_act},
     Row{.name = "frn::act", .translate = act},
     Row{.name = "aten::batch_norm", .translate = batch_norm},
 };

@@ -3,7 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
-#include "frn/ops/internal.h"
+#include "frn/ops/norm_add_act.h"
 
 namespace frn::ops {
 namespace {
@@ -27,6 +27,14 @@ at::Tensor norm_act(NormActArguments a) {
 }
 
 template <c10::DeviceType kDevice>
+at::Tensor norm_add_act(NormAddActArguments a) {
+  const auto guard = below_autocast<kDevice>();
+  auto& norm = a.norm;
+  for (auto* parameter : {&norm.weight, &norm.bias, &norm.tau, &norm.kappa}) *parameter = fit(*parameter, norm.x);
+  return call_norm_add_act(a);
+}
+
+template <c10::DeviceType kDevice>
 at::Tensor act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                std::string_view activation) {
   const auto guard = below_autocast<kDevice>();
@@ -38,10 +46,12 @@ at::Tensor act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTen
 
 TORCH_LIBRARY_IMPL(frn, AutocastCPU, m) {
   m.impl("norm_act", frn::ops::as_operator<frn::ops::norm_act<at::kCPU>>);
+  m.impl("norm_add_act", frn::ops::as_add_operator<frn::ops::norm_add_act<at::kCPU>>);
   m.impl("act", frn::ops::act<at::kCPU>);
 }
 
 TORCH_LIBRARY_IMPL(frn, AutocastCUDA, m) {
   m.impl("norm_act", frn::ops::as_operator<frn::ops::norm_act<at::kCUDA>>);
+  m.impl("norm_add_act", frn::ops::as_add_operator<frn::ops::norm_add_act<at::kCUDA>>);
   m.impl("act", frn::ops::act<at::kCUDA>);
 }

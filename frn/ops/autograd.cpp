@@ -8,8 +8,12 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "frn/ops/composite.h"
 #include "frn/ops/internal.h"
+#include "frn/ops/norm_add_act.h"
+#include "frn/ops/ops.h"
 
 namespace frn::ops {
 namespace {
@@ -18,6 +22,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
+at::Tensor or_undefined(const OptionalTensor& t) { return t ? *t : at::Tensor(); }
 OptionalTensor if_defined(const Variable& v) { return v.defined() ? OptionalTensor(v) : std::nullopt; }
 
 // Which of the first kInputs saved tensors need a gradient. PyTorch numbers only the inputs that were given.
@@ -49,8 +54,8 @@ struct NormAct : torch::autograd::Function<NormAct> {
     at::AutoDispatchBelowADInplaceOrView below;
     const auto [z, mean, rstd] =
         call_norm_act_forward({x, weight, bias, eps, tau, kappa, groups, centered, activation});
-    const auto value = [](const OptionalTensor& t) { return t ? *t : at::Tensor(); };
-    context->save_for_backward({x, value(weight), value(bias), eps, value(tau), value(kappa), mean, rstd});
+    context->save_for_backward(
+        {x, or_undefined(weight), or_undefined(bias), eps, or_undefined(tau), or_undefined(kappa), mean, rstd});
     context->saved_data["groups"] = groups;
     context->saved_data["centered"] = centered;
     context->saved_data["activation"] = activation;
@@ -81,11 +86,97 @@ struct NormAct : torch::autograd::Function<NormAct> {
   }
 };
 
+// Keeps the shortcut beside x: in networks it is the block's input, which the block's first convolution keeps anyway.
+struct NormAddAct : torch::autograd::Function<NormAddAct> {
+  static Variable forward(AutogradContext* context, const Variable& x, const Variable& shortcut,
+                          const OptionalTensor& weight, const OptionalTensor& bias, const Variable& eps,
+                          const OptionalTensor& tau, const OptionalTensor& kappa, int64_t groups, bool centered,
+                          const std::string& activation) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const auto [z, mean, rstd] =
+        call_norm_add_act_forward({{x, weight, bias, eps, tau, kappa, groups, centered, activation}, shortcut});
+    context->save_for_backward({x, shortcut, or_undefined(weight), or_undefined(bias), eps, or_undefined(tau),
+                                or_undefined(kappa), mean, rstd});
+    context->saved_data["groups"] = groups;
+    context->saved_data["centered"] = centered;
+    context->saved_data["activation"] = activation;
+    return z;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grad_outputs) {
+    const auto saved = context->get_saved_variables();
+    const auto needs = needed_of<kNormAddActInputs>(context, saved);
+    const auto& activation = context->saved_data["activation"].toStringRef();
+    const NormAddActArguments arguments{{.x = saved[kAddX],
+                                         .weight = if_defined(saved[kAddWeight]),
+                                         .bias = if_defined(saved[kAddBias]),
+                                         .eps = saved[kAddEps],
+                                         .tau = if_defined(saved[kAddTau]),
+                                         .kappa = if_defined(saved[kAddKappa]),
+                                         .groups = context->saved_data["groups"].toInt(),
+                                         .centered = context->saved_data["centered"].toBool(),
+                                         .activation = activation},
+                                        saved[kAddShortcut]};
+    constexpr size_t kArguments = 10;
+    const auto& dz = grad_outputs[0];
+    if (at::GradMode::is_enabled()) return only_needed(composite_add_backward(arguments, dz, needs), needs, kArguments);
+    const auto [dx, dshortcut, dweight, dbias, deps, dtau, dkappa] = call_norm_add_act_backward(
+        arguments, {.dz = dz, .mean = saved[kNormAddActInputs], .rstd = saved[kNormAddActInputs + 1], .needs = needs});
+    return only_needed(AddGradients{dx, dshortcut, dweight, dbias, deps, dtau, dkappa}, needs, kArguments);
+  }
+};
+
+// ReLU's gradient follows from its result, which is kept in place of the shortcut. Then the norm's, as without it.
+struct NormAddRelu : torch::autograd::Function<NormAddRelu> {
+  static Variable forward(AutogradContext* context, const Variable& x, const Variable& shortcut,
+                          const OptionalTensor& weight, const OptionalTensor& bias, const Variable& eps, int64_t groups,
+                          bool centered) {
+    at::AutoDispatchBelowADInplaceOrView below;
+    const auto [z, mean, rstd] = call_norm_add_act_forward(
+        {{x, weight, bias, eps, std::nullopt, std::nullopt, groups, centered, "relu"}, shortcut});
+    context->save_for_backward({x, z, or_undefined(weight), or_undefined(bias), eps, mean, rstd});
+    context->saved_data["groups"] = groups;
+    context->saved_data["centered"] = centered;
+    context->saved_data["type"] = shortcut.scalar_type();
+    return z;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grad_outputs) {
+    const auto saved = context->get_saved_variables();  // z stands where the inputs have the shortcut
+    const auto needs = needed_of<5>(context, saved);
+    const auto& x = saved[0];
+    const NormActArguments norm{.x = x,
+                                .weight = if_defined(saved[2]),
+                                .bias = if_defined(saved[3]),
+                                .eps = saved[4],
+                                .tau = std::nullopt,
+                                .kappa = std::nullopt,
+                                .groups = context->saved_data["groups"].toInt(),
+                                .centered = context->saved_data["centered"].toBool(),
+                                .activation = "none"};
+    const Needs norm_needs{needs[0], needs[2], needs[3], needs[4], false, false};
+    constexpr size_t kArguments = 7;
+    const auto dsum = at::threshold_backward(grad_outputs[0], saved[1], 0);
+    const auto dshortcut = dsum.to(context->saved_data["type"].toScalarType());
+    Gradients of_norm;
+    if (at::GradMode::is_enabled()) {
+      of_norm = composite_backward(norm, dsum, norm_needs);
+    } else if (std::find(norm_needs.begin(), norm_needs.end(), true) != norm_needs.end()) {
+      const auto [dx, dweight, dbias, deps, dtau, dkappa] = call_norm_act_backward(
+          norm, {.dz = dsum.to(x.scalar_type()), .mean = saved[5], .rstd = saved[6], .needs = norm_needs});
+      of_norm = {dx, dweight, dbias, deps, dtau, dkappa};
+    }
+    return only_needed(
+        std::array<at::Tensor, 5>{of_norm[kX], dshortcut, of_norm[kWeight], of_norm[kBias], of_norm[kEps]}, needs,
+        kArguments);
+  }
+};
+
 struct Act : torch::autograd::Function<Act> {
   static Variable forward(AutogradContext* context, const Variable& y, const OptionalTensor& tau,
                           const OptionalTensor& kappa, const std::string& activation) {
     at::AutoDispatchBelowADInplaceOrView below;
-    context->save_for_backward({y, tau ? *tau : at::Tensor(), kappa ? *kappa : at::Tensor()});
+    context->save_for_backward({y, or_undefined(tau), or_undefined(kappa)});
     context->saved_data["activation"] = activation;
     return call_act_forward(y, tau, kappa, activation);
   }
@@ -115,6 +206,16 @@ at::Tensor norm_act_autograd(const NormActArguments& a) {
   return NormAct::apply(a.x, a.weight, a.bias, a.eps, a.tau, a.kappa, a.groups, a.centered, std::string(a.activation));
 }
 
+at::Tensor norm_add_act_autograd(const NormAddActArguments& a) {
+  a.check();
+  if (in_function_transform()) return composite_add_result(a);
+  const auto& n = a.norm;
+  // Without an activation the sum's gradient needs nothing of it: norm_act keeps what there is to keep.
+  if (n.kind() == Activation::kNone) return call_norm_act(a.norm_alone()) + a.shortcut;
+  return NormAddAct::apply(n.x, a.shortcut, n.weight, n.bias, n.eps, n.tau, n.kappa, n.groups, n.centered,
+                           std::string(n.activation));
+}
+
 at::Tensor act_autograd(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                         std::string_view activation) {
   if (in_function_transform()) return composite_act_result(y, tau, kappa, check_act(y, tau, kappa, activation));
@@ -142,14 +243,33 @@ at::Tensor frn_tlu_composed(const at::Tensor& x, const at::Tensor& weight, const
 
 }  // namespace
 
+}  // namespace frn::ops
+
+namespace frn {
+
+at::Tensor norm_add_relu(const at::Tensor& x, const at::Tensor& shortcut, const std::optional<at::Tensor>& weight,
+                         const std::optional<at::Tensor>& bias, const at::Tensor& eps, int64_t groups, bool centered) {
+  const ops::NormAddActArguments arguments{{x, weight, bias, eps, std::nullopt, std::nullopt, groups, centered, "relu"},
+                                           shortcut};
+  if (!at::GradMode::is_enabled() || ops::in_function_transform()) return ops::call_norm_add_act(arguments);
+  arguments.check();
+  return ops::NormAddRelu::apply(x, shortcut, weight, bias, eps, groups, centered);
+}
+
+}  // namespace frn
+
+namespace frn::ops {
+
 bool in_function_transform() { return at::functorch::maybeCurrentDynamicLayer().has_value(); }
 
 }  // namespace frn::ops
 
 TORCH_LIBRARY_IMPL(frn, Autograd, m) {
   m.impl("norm_act", frn::ops::as_operator<frn::ops::norm_act_autograd>);
+  m.impl("norm_add_act", frn::ops::as_add_operator<frn::ops::norm_add_act_autograd>);
   m.impl("act", frn::ops::act_autograd);
-  for (const char* name : {"_norm_act_forward", "_norm_act_backward", "_act_forward", "_act_backward"}) {
+  for (const char* name : {"_norm_act_forward", "_norm_act_backward", "_norm_add_act_forward", "_norm_add_act_backward",
+                           "_act_forward", "_act_backward"}) {
     m.impl(name, torch::autograd::autogradNotImplementedFallback());
   }
 }

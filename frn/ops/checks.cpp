@@ -77,29 +77,43 @@ Activation parse_activation(std::string_view operation, std::string_view name) {
 
 at::ScalarType accumulate_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
-void check_norm_act(const NormActArguments& arguments) {
+void check_norm_act(const NormActArguments& arguments, const char* op) {
   const auto& [x, weight, bias, eps, tau, kappa, groups, centered, activation] = arguments;
-  const char* const op = "norm_act";
   check_input(op, "x", x);
   const auto channels = x.sym_size(1);
-  TORCH_CHECK_VALUE(groups >= 1, "[norm_act] groups must be at least 1 but is ", groups);
-  TORCH_CHECK_VALUE(channels % groups == 0, "[norm_act] groups must divide the ", channels, " channels of x ",
+  TORCH_CHECK_VALUE(groups >= 1, "[", op, "] groups must be at least 1 but is ", groups);
+  TORCH_CHECK_VALUE(channels % groups == 0, "[", op, "] groups must divide the ", channels, " channels of x ",
                     x.sym_sizes(), " but is ", groups);
   check_parameter(op, "weight", weight, x);
   check_parameter(op, "bias", bias, x);
-  TORCH_CHECK(eps.sym_numel() == 1 || (eps.dim() == 1 && eps.sym_size(0) == channels),
-              "[norm_act] eps must be one number or have shape [", channels, "] (channels of x ", x.sym_sizes(),
-              ") but has ", eps.sym_sizes());
-  TORCH_CHECK(eps.sym_numel() == 1 || channels == groups,
-              "[norm_act] eps must be one number when a group has more than one channel (", channels, " channels in ",
-              groups, " groups) but has shape ", eps.sym_sizes());
-  TORCH_CHECK(eps.device() == x.device(), "[norm_act] eps must be on x's device ", x.device(), " but is on ",
+  TORCH_CHECK(eps.sym_numel() == 1 || (eps.dim() == 1 && eps.sym_size(0) == channels), "[", op,
+              "] eps must be one number or have shape [", channels, "] (channels of x ", x.sym_sizes(), ") but has ",
+              eps.sym_sizes());
+  TORCH_CHECK(eps.sym_numel() == 1 || channels == groups, "[", op,
+              "] eps must be one number when a group has more than one channel (", channels, " channels in ", groups,
+              " groups) but has shape ", eps.sym_sizes());
+  TORCH_CHECK(eps.device() == x.device(), "[", op, "] eps must be on x's device ", x.device(), " but is on ",
               eps.device(), "; move the module with .to()");
-  TORCH_CHECK_TYPE(supported(eps.scalar_type()), "[norm_act] eps must be a floating-point number but is ",
+  TORCH_CHECK_TYPE(supported(eps.scalar_type()), "[", op, "] eps must be a floating-point number but is ",
                    eps.scalar_type());
   const Activation a = parse_activation(op, activation);
   check_activation_parameter(op, "tau", activation, row_of(a).uses_tau, tau, x);
   check_activation_parameter(op, "kappa", activation, row_of(a).uses_kappa, kappa, x);
+}
+
+void check_norm_add_act(const NormActArguments& arguments, const at::Tensor& shortcut) {
+  const char* const op = "norm_add_act";
+  check_norm_act(arguments, op);
+  const auto& x = arguments.x;
+  TORCH_CHECK(shortcut.layout() == at::kStrided, "[", op, "] shortcut must be a dense tensor but has layout ",
+              shortcut.layout(), "; call .to_dense() first");
+  TORCH_CHECK(shortcut.sym_sizes() == x.sym_sizes(), "[", op, "] shortcut must have x's shape ", x.sym_sizes(),
+              " but has ", shortcut.sym_sizes(), "; bring it there with a convolution of its own, or .expand_as(x)");
+  TORCH_CHECK(shortcut.device() == x.device(), "[", op, "] shortcut must be on x's device ", x.device(), " but is on ",
+              shortcut.device());
+  TORCH_CHECK_TYPE(supported(shortcut.scalar_type()), "[", op,
+                   "] shortcut must be float32, float64, bfloat16 or float16 but is ", shortcut.scalar_type(),
+                   "; convert it with .to()");
 }
 
 Activation check_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,

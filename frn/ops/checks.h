@@ -33,7 +33,10 @@ struct NormActArguments {
 };
 
 // Throws, with one sentence, unless shapes, types, devices, groups and the activation's parameters fit together.
-void check_norm_act(const NormActArguments& arguments);
+void check_norm_act(const NormActArguments& arguments, const char* operation = "norm_act");
+
+// The same for norm_add_act(), whose shortcut has x's shape.
+void check_norm_add_act(const NormActArguments& arguments, const at::Tensor& shortcut);
 
 // The same for act(); returns the activation.
 Activation check_act(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,

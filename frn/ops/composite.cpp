@@ -5,6 +5,7 @@
 
 #include "frn/ops/internal.h"
 #include "frn/ops/last_implementation.h"
+#include "frn/ops/norm_add_act.h"
 
 namespace frn::ops {
 namespace {
@@ -129,6 +130,30 @@ Gradients composite_backward(const NormActArguments& a, const at::Tensor& dz_in,
   }
   if (needs[kTau] && a.tau) out[kTau] = sum_to_channels(blocked_dz).to(a.tau->scalar_type());
   if (needs[kKappa] && a.kappa) out[kKappa] = sum_to_channels(blocked_dz * n.y).to(a.kappa->scalar_type());
+  return out;
+}
+
+namespace {
+at::Tensor wide_sum(const NormAddActArguments& a) {
+  return normalise(a.norm).y + a.shortcut.to(accumulate_type(a.shortcut.scalar_type()));
+}
+}  // namespace
+
+at::Tensor composite_add_result(const NormAddActArguments& a) {
+  return activate(wide_sum(a), a.norm.tau, a.norm.kappa, a.norm.kind()).to(a.sum_type());
+}
+
+AddGradients composite_add_backward(const NormAddActArguments& a, const at::Tensor& dz, const AddNeeds& needs) {
+  const auto sum = wide_sum(a);
+  const auto& tau = a.norm.tau;
+  const auto& kappa = a.norm.kappa;
+  const auto [dsum, blocked_dz] = activation_gradients(dz.to(sum.scalar_type()), sum, tau, kappa, a.norm.kind());
+  auto of_norm = composite_backward(a.norm_alone(), dsum,
+                                    {needs[kAddX], needs[kAddWeight], needs[kAddBias], needs[kAddEps], false, false});
+  AddGradients out{of_norm[kX], {}, of_norm[kWeight], of_norm[kBias], of_norm[kEps], {}, {}};
+  if (needs[kAddShortcut]) out[kAddShortcut] = dsum.to(a.shortcut.scalar_type());
+  if (needs[kAddTau] && tau) out[kAddTau] = sum_to_channels(blocked_dz).to(tau->scalar_type());
+  if (needs[kAddKappa] && kappa) out[kAddKappa] = sum_to_channels(blocked_dz * sum).to(kappa->scalar_type());
   return out;
 }
 

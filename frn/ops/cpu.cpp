@@ -18,6 +18,7 @@
 #include "frn/ops/internal.h"
 #include "frn/ops/kernel_call.h"
 #include "frn/ops/last_implementation.h"
+#include "frn/ops/norm_add_act.h"
 
 namespace frn::ops {
 namespace {
@@ -135,13 +136,13 @@ const kernels::Implementation& implementation() {
   }
 }
 
-void check_eps_values(const at::Tensor& eps) {
+void check_eps_values(const at::Tensor& eps, const char* operation) {
   const bool wide = eps.scalar_type() == at::kDouble && eps.is_contiguous();
   const auto values = wide ? eps : eps.to(at::kDouble).contiguous();
   for (int64_t i = 0; i < values.numel(); ++i) {
     const double value = values.const_data_ptr<double>()[i];
-    TORCH_CHECK_VALUE(value > 0 && std::isfinite(value), "[norm_act] eps must be positive and finite but is ", value,
-                      "; the paper uses 1e-6, or 1e-6 + |eps_l| when it is learned");
+    TORCH_CHECK_VALUE(value > 0 && std::isfinite(value), "[", operation, "] eps must be positive and finite but is ",
+                      value, "; the paper uses 1e-6, or 1e-6 + |eps_l| when it is learned");
   }
 }
 
@@ -159,17 +160,30 @@ void with_driver(const kernels::Problem<T>& p, int inputs, const Run& run) {
 
 template <typename T>
 void run_forward(const kernels::Problem<T>& p, T* z) {
-  with_driver(p, 1, [z](auto& driver, const TorchParallel& parallel) { driver.forward(z, parallel); });
+  const int inputs = p.shortcut == nullptr ? 1 : 2;
+  with_driver(p, inputs, [z](auto& driver, const TorchParallel& parallel) { driver.forward(z, parallel); });
 }
 
 template <typename T>
 void run_backward(const kernels::BackwardProblem<T>& p) {
-  with_driver<T>(p, 2, [&p](auto& driver, const TorchParallel& parallel) { driver.backward(p, parallel); });
+  const int inputs = p.shortcut == nullptr ? 2 : 3;
+  with_driver<T>(p, inputs, [&p](auto& driver, const TorchParallel& parallel) { driver.backward(p, parallel); });
 }
 
-NormActResult norm_act_forward(const NormActArguments& a) {
-  check_norm_act(a);
-  check_eps_values(a.eps);
+bool single_values(const at::Tensor& x) { return x.numel() == x.size(0) * x.size(1); }
+
+// Points the problem to a shortcut in x's layout; `kept` owns it where it had to be copied.
+template <typename T>
+void add_shortcut(kernels::Problem<T>& p, const OptionalTensor& shortcut, at::Tensor& kept) {
+  if constexpr (kernels::kAddsShortcut<T>) {
+    if (!shortcut) return;
+    kept = in_layout(*shortcut, p.layout, single_values(*shortcut));
+    p.shortcut = reinterpret_cast<const T*>(kept.const_data_ptr());
+  }
+}
+
+// With a shortcut: norm_add_act, of arguments that kernels_add().
+NormActResult forward_by_kernels(const NormActArguments& a, const OptionalTensor& shortcut) {
   const auto x = lay_out(a.x);
   const auto z = at::empty_like(x.tensor);
   const auto options = a.x.options().dtype(accumulate_type(a.x.scalar_type()));
@@ -180,11 +194,33 @@ NormActResult norm_act_forward(const NormActArguments& a) {
     using A = kernels::Accumulate<T>;
     Parameters<A> parameters(a.channels());
     auto p = describe<T>(a, x, parameters);
+    at::Tensor added;
+    add_shortcut(p, shortcut, added);
     p.mean = a.centered ? mean.template mutable_data_ptr<A>() : nullptr;
     p.rstd = rstd.template mutable_data_ptr<A>();
     run_forward(p, reinterpret_cast<T*>(z.mutable_data_ptr()));
   });
   return {like_input(z, a.x), mean, rstd};
+}
+
+NormActResult norm_act_forward(const NormActArguments& a) {
+  check_norm_act(a);
+  check_eps_values(a.eps, "norm_act");
+  return forward_by_kernels(a, std::nullopt);
+}
+
+// Whether the loops can add this shortcut (kernels/types.h says why not all of them); the three operators run
+// otherwise.
+bool kernels_add(const NormAddActArguments& a) {
+  const auto type = a.norm.x.scalar_type();
+  return (type == at::kFloat || type == at::kBFloat16) && a.shortcut.scalar_type() == type &&
+         a.norm.kind() != Activation::kNone;
+}
+
+NormActResult norm_add_act_forward(const NormAddActArguments& a) {
+  a.check();
+  check_eps_values(a.norm.eps, "norm_add_act");
+  return kernels_add(a) ? forward_by_kernels(a.norm, a.shortcut) : composed_forward(a);
 }
 
 // Sums a row of the partials over the samples, in double and in the order of the samples.
@@ -216,19 +252,20 @@ at::Tensor sum_over_samples(const at::Tensor& partials, int row, int64_t columns
 // The partials of a backward pass, and from them the gradients of the parameters that need one.
 template <typename A>
 struct Partials {
+  at::Tensor x;
   at::Tensor memory;
 
-  Partials(const Laid& x) {
-    memory = at::empty(
-        {x.tensor.size(0), kernels::kPartialRows, x.tensor.size(1)},
-        x.tensor.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
+  Partials(const Laid& laid) : x(laid.tensor) {
+    memory =
+        at::empty({x.size(0), kernels::kPartialRows, x.size(1)},
+                  x.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
   }
   at::Tensor gradient(bool needed, const OptionalTensor& parameter, int row) const {
-    if (!needed || !parameter) return not_needed(memory);
+    if (!needed || !parameter) return not_needed(x);
     return sum_over_samples<A>(memory, row, memory.size(2)).to(parameter->scalar_type());
   }
   at::Tensor eps_gradient(bool needed, const NormActArguments& a) const {
-    if (!needed) return not_needed(memory);
+    if (!needed) return not_needed(x);
     const auto per_group = sum_over_samples<A>(memory, kernels::kPartialEps, a.groups);
     if (a.eps_per_channel()) return per_group.to(a.eps.scalar_type());
     // Not at::sum: on many threads it may add in another order.
@@ -238,39 +275,64 @@ struct Partials {
   }
 };
 
-NormActGradients norm_act_backward(const NormActArguments& a, const BackwardArguments& backward) {
-  check_norm_act(a);
+// With a shortcut: norm_add_act's gradients, of arguments that kernels_add().
+NormAddActGradients backward_by_kernels(const NormActArguments& a, const OptionalTensor& shortcut, bool needs_dshortcut,
+                                        const BackwardArguments& backward) {
   const auto& needs = backward.needs;
-  check_gradient("norm_act", "x", backward.dz, a.x);
   const auto x = lay_out(a.x);
-  const auto dx = needs[kX] ? at::empty_like(x.tensor) : not_needed(a.x);
+  // The loops that write dshortcut write dx beside it.
+  const auto dx = needs[kX] || needs_dshortcut ? at::empty_like(x.tensor) : not_needed(a.x);
+  const auto dshortcut = needs_dshortcut ? at::empty_like(x.tensor) : not_needed(a.x);
   if (a.x.numel() == 0) {
-    return {dx,
-            zeros_if(needs[kWeight], a.weight, a.x),
-            zeros_if(needs[kBias], a.bias, a.x),
-            zeros_if(needs[kEps], a.eps, a.x),
-            zeros_if(needs[kTau], a.tau, a.x),
+    return {needs[kX] ? dx : not_needed(a.x),        dshortcut,
+            zeros_if(needs[kWeight], a.weight, a.x), zeros_if(needs[kBias], a.bias, a.x),
+            zeros_if(needs[kEps], a.eps, a.x),       zeros_if(needs[kTau], a.tau, a.x),
             zeros_if(needs[kKappa], a.kappa, a.x)};
   }
-  const auto dz = in_layout(backward.dz, x.layout, a.x.numel() == a.x.size(0) * a.x.size(1));
+  const auto dz = in_layout(backward.dz, x.layout, single_values(a.x));
   return with_kernel_type(a.x.scalar_type(), [&]<typename T>(T) {
     using A = kernels::Accumulate<T>;
     Parameters<A> parameters(a.channels());
     kernels::BackwardProblem<T> p{describe<T>(a, x, parameters)};
+    at::Tensor added;
+    add_shortcut(p, shortcut, added);
     // Read only: the kernels' Problem is shared with forward, which writes them.
     p.mean = a.centered ? const_cast<A*>(backward.mean.template const_data_ptr<A>()) : nullptr;
     p.rstd = const_cast<A*>(backward.rstd.template const_data_ptr<A>());
     p.dz = reinterpret_cast<const T*>(dz.const_data_ptr());
-    p.dx = needs[kX] ? reinterpret_cast<T*>(dx.mutable_data_ptr()) : nullptr;
+    p.dx = dx.numel() > 0 ? reinterpret_cast<T*>(dx.mutable_data_ptr()) : nullptr;
+    p.dshortcut = needs_dshortcut ? reinterpret_cast<T*>(dshortcut.mutable_data_ptr()) : nullptr;
     const Partials<A> partials(x);
     p.partials = partials.memory.template mutable_data_ptr<A>();
     run_backward(p);
     return std::make_tuple(
-        needs[kX] ? like_input(dx, a.x) : dx, partials.gradient(needs[kWeight], a.weight, kernels::kPartialGamma),
+        needs[kX] ? like_input(dx, a.x) : not_needed(a.x), needs_dshortcut ? like_input(dshortcut, a.x) : dshortcut,
+        partials.gradient(needs[kWeight], a.weight, kernels::kPartialGamma),
         partials.gradient(needs[kBias], a.bias, kernels::kPartialBeta), partials.eps_gradient(needs[kEps], a),
         partials.gradient(needs[kTau], a.tau, kernels::kPartialTau),
         partials.gradient(needs[kKappa], a.kappa, kernels::kPartialKappa));
   });
+}
+
+NormActGradients norm_act_backward(const NormActArguments& a, const BackwardArguments& backward) {
+  check_norm_act(a);
+  check_gradient("norm_act", "x", backward.dz, a.x);
+  const auto [dx, dshortcut, dweight, dbias, deps, dtau, dkappa] =
+      backward_by_kernels(a, std::nullopt, /*needs_dshortcut=*/false, backward);
+  return {dx, dweight, dbias, deps, dtau, dkappa};
+}
+
+NormAddActGradients norm_add_act_backward(const NormAddActArguments& a, const AddBackwardArguments& backward) {
+  a.check();
+  if (!kernels_add(a)) return composed_backward(a, backward);
+  const auto& [dz, mean, rstd, needs] = backward;
+  check_gradient("norm_add_act", "x", dz, a.norm.x);
+  return backward_by_kernels(
+      a.norm, a.shortcut, needs[kAddShortcut],
+      {.dz = dz,
+       .mean = mean,
+       .rstd = rstd,
+       .needs = {needs[kAddX], needs[kAddWeight], needs[kAddBias], needs[kAddEps], needs[kAddTau], needs[kAddKappa]}});
 }
 
 at::Tensor act_forward(const at::Tensor& y_in, const OptionalTensor& tau, const OptionalTensor& kappa,
@@ -297,7 +359,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
   const auto y = lay_out(y_in);
   const auto dy = needs[0] ? at::empty_like(y.tensor) : not_needed(y_in);
   if (y_in.numel() == 0) return {dy, zeros_if(needs[1], tau, y_in), zeros_if(needs[2], kappa, y_in)};
-  const auto dz = in_layout(dz_in, y.layout, y_in.numel() == y_in.size(0) * y_in.size(1));
+  const auto dz = in_layout(dz_in, y.layout, single_values(y_in));
   return with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {
     using A = kernels::Accumulate<T>;
     Parameters<A> parameters(y_in.size(1));
@@ -320,6 +382,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
 TORCH_LIBRARY_IMPL(frn, CPU, m) {
   m.impl("_norm_act_forward", frn::ops::as_operator<frn::ops::norm_act_forward>);
   m.impl("_norm_act_backward", frn::ops::as_backward_operator<frn::ops::norm_act_backward>);
+  m.impl("_norm_add_act_forward", frn::ops::as_add_operator<frn::ops::norm_add_act_forward>);
+  m.impl("_norm_add_act_backward", frn::ops::as_add_backward_operator<frn::ops::norm_add_act_backward>);
   m.impl("_act_forward", frn::ops::act_forward);
   m.impl("_act_backward", frn::ops::act_backward);
 }

@@ -5,6 +5,7 @@
 #include "frn/ops/composite.h"
 #include "frn/ops/internal.h"
 #include "frn/ops/kernel_call.h"
+#include "frn/ops/norm_add_act.h"
 
 namespace frn::ops {
 namespace {
@@ -36,6 +37,28 @@ NormActGradients norm_act_backward(const NormActArguments& a, const BackwardArgu
           like_if(needs[kKappa], a.kappa, a.x)};
 }
 
+NormActResult norm_add_act_forward(const NormAddActArguments& a) {
+  a.check();
+  auto [z, mean, rstd] = norm_act_forward(a.norm_alone());
+  if (z.scalar_type() != a.sum_type()) z = at::empty_like(z, z.options().dtype(a.sum_type()));
+  return {z, mean, rstd};
+}
+
+NormAddActGradients norm_add_act_backward(const NormAddActArguments& a, const AddBackwardArguments& backward) {
+  a.check();
+  const auto& [x, weight, bias, eps, tau, kappa, groups, centered, activation] = a.norm;
+  const auto& needs = backward.needs;
+  const auto like_x = [&](bool needed, at::ScalarType type) {
+    if (!needed) return not_needed(x);
+    const auto like = result_like(x);
+    return like.scalar_type() == type ? like : at::empty_like(like, like.options().dtype(type));
+  };
+  return {like_x(needs[kAddX], x.scalar_type()), like_x(needs[kAddShortcut], a.shortcut.scalar_type()),
+          like_if(needs[kAddWeight], weight, x), like_if(needs[kAddBias], bias, x),
+          like_if(needs[kAddEps], eps, x),       like_if(needs[kAddTau], tau, x),
+          like_if(needs[kAddKappa], kappa, x)};
+}
+
 at::Tensor act_forward(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                        std::string_view activation) {
   check_act(y, tau, kappa, activation);
@@ -55,6 +78,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor&, c
 TORCH_LIBRARY_IMPL(frn, Meta, m) {
   m.impl("_norm_act_forward", frn::ops::as_operator<frn::ops::norm_act_forward>);
   m.impl("_norm_act_backward", frn::ops::as_backward_operator<frn::ops::norm_act_backward>);
+  m.impl("_norm_add_act_forward", frn::ops::as_add_operator<frn::ops::norm_add_act_forward>);
+  m.impl("_norm_add_act_backward", frn::ops::as_add_backward_operator<frn::ops::norm_add_act_backward>);
   m.impl("_act_forward", frn::ops::act_forward);
   m.impl("_act_backward", frn::ops::act_backward);
 }

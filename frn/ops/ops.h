@@ -51,6 +51,22 @@ FRN_API std::vector<at::Tensor> norm_act_convs(const at::Tensor& x, const std::o
                                                const std::optional<at::Tensor>& kappa, int64_t groups, bool centered,
                                                std::string_view activation, const std::vector<Convolution>& readers);
 
+// z = act(y + shortcut) with norm_act's y of x, without an activation of its own: the end of a residual block, in one
+// pass over memory where the three operators make three. shortcut has x's shape and, where it is fast, x's type and
+// layout; tau and kappa are the sum's activation's. For the gradients x, the shortcut and a few numbers per channel are
+// kept, not the sum. In float32 and float64 every result has the bits of the three; 16-bit results are rounded once.
+// At y + shortcut == kappa*(y + shortcut) + tau the gradient goes to the sum.
+FRN_API at::Tensor norm_add_act(const at::Tensor& x, const at::Tensor& shortcut,
+                                const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
+                                const at::Tensor& eps, const std::optional<at::Tensor>& tau,
+                                const std::optional<at::Tensor>& kappa, int64_t groups, bool centered,
+                                std::string_view activation);
+// The same with ReLU as PyTorch's networks have it, whose gradient at 0 is 0. It needs no more than the result, which
+// the next layer keeps anyway: that is kept in place of the shortcut.
+FRN_API at::Tensor norm_add_relu(const at::Tensor& x, const at::Tensor& shortcut,
+                                 const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
+                                 const at::Tensor& eps, int64_t groups, bool centered);
+
 // The paper's listing: max(weight*x/sqrt(mean(x^2) + |eps|) + bias, tau), statistics per sample and channel.
 FRN_API at::Tensor frn_tlu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& tau,
                            const at::Tensor& eps);

@@ -34,6 +34,10 @@ TORCH_LIBRARY(frn, m) {
       "norm_act_conv(Tensor x, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, "
       "bool centered, str activation, Tensor filters, Tensor? conv_bias, int[] stride, int[] padding, int[] dilation, "
       "int conv_groups) -> Tensor");
+  // act(norm_act(x) + shortcut), of a norm_act without an activation: the end of a residual block, in one pass.
+  m.def(
+      "norm_add_act(Tensor x, Tensor shortcut, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, "
+      "int groups, bool centered, str activation) -> Tensor");
   m.def("frn_tlu(Tensor x, Tensor weight, Tensor bias, Tensor tau, Tensor eps) -> Tensor");
   m.def("act(Tensor y, Tensor? tau, Tensor? kappa, str activation) -> Tensor");
 
@@ -46,6 +50,15 @@ TORCH_LIBRARY(frn, m) {
       "_norm_act_backward(Tensor dz, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, Tensor eps, "
       "Tensor? tau, Tensor? kappa, int groups, bool centered, str activation, bool[6] needs) -> (Tensor dx, "
       "Tensor dweight, Tensor dbias, Tensor deps, Tensor dtau, Tensor dkappa)");
+  m.def(
+      "_norm_add_act_forward(Tensor x, Tensor shortcut, Tensor? weight, Tensor? bias, Tensor eps, Tensor? tau, "
+      "Tensor? kappa, int groups, bool centered, str activation) -> (Tensor z, Tensor mean, Tensor rstd)");
+  // needs: x, shortcut, weight, bias, eps, tau, kappa.
+  m.def(
+      "_norm_add_act_backward(Tensor dz, Tensor x, Tensor shortcut, Tensor mean, Tensor rstd, Tensor? weight, "
+      "Tensor? bias, Tensor eps, Tensor? tau, Tensor? kappa, int groups, bool centered, str activation, "
+      "bool[7] needs) -> (Tensor dx, Tensor dshortcut, Tensor dweight, Tensor dbias, Tensor deps, Tensor dtau, "
+      "Tensor dkappa)");
   m.def("_act_forward(Tensor y, Tensor? tau, Tensor? kappa, str activation) -> Tensor");
   m.def(
       "_act_backward(Tensor dz, Tensor y, Tensor? tau, Tensor? kappa, str activation, bool[3] needs) -> (Tensor dy, "

@@ -16,7 +16,7 @@ __version__: str = _torch.ops.frn.version()
 from frn import onnx  # noqa: E402
 from frn.conversion import ConversionReport, convert, revert  # noqa: E402
 from frn.hub import load  # noqa: E402
-from frn.modules import FRN, NormAct, NormActConv1d, NormActConv2d, NormActConv3d, WSConv2d  # noqa: E402
+from frn.modules import FRN, NormAct, NormActConv1d, NormActConv2d, NormActConv3d, NormAddAct, WSConv2d  # noqa: E402
 from frn.ops import (  # noqa: E402
     act,
     force_implementation,
@@ -25,6 +25,7 @@ from frn.ops import (  # noqa: E402
     last_implementation,
     norm_act,
     norm_act_conv,
+    norm_add_act,
     proxy,
     standardise,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "NormActConv2d",
     "NormActConv3d",
     "NormActSpec",
+    "NormAddAct",
     "WSConv2d",
     "act",
     "convert",
@@ -51,6 +53,7 @@ __all__ = [
     "load",
     "norm_act",
     "norm_act_conv",
+    "norm_add_act",
     "onnx",
     "parameter_groups",
     "proxy",

@@ -292,6 +292,48 @@ class NormActConv3d(_NormActConv):
         super().__init__(in_channels, spec, nn.Conv3d(in_channels, out_channels, kernel_size, **conv))
 
 
+class NormAddAct(nn.Module):
+    """The end of a residual block, `act(norm(x) + shortcut)`, in one pass over memory.
+
+        end = NormAddAct(64, "frn+tlu")
+        z = end(x, shortcut)
+
+    The parts are `norm` (a NormAct without an activation) and `act` (one without a norm), and so are the names in the
+    state dict. For the gradients x and the shortcut are kept, not the sum; the bits are those of the parts one after the
+    other in float32 and float64, and 16-bit results are rounded once. Batch methods (bn, brn) and `none` run one after the
+    other, and so do parts with hooks or another class in their place. `proxy=true` changes nothing: the norm before an
+    addition has no activation to normalise.
+
+    Args:
+        channels: the size of x's dimension 1.
+        spec: norm and activation by name, as for NormAct.
+        device, dtype: of the parameters, as in torch.nn.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        spec: str | NormActSpec = "frn+tlu",
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        parsed = NormActSpec.parse(spec)
+        self.norm = NormAct(channels, parsed.with_activation("none"), device=device, dtype=dtype)
+        self.act = NormAct(channels, f"none+{parsed.activation.name}", device=device, dtype=dtype)
+
+    def forward(self, x: Tensor, shortcut: Tensor) -> Tensor:
+        """x: [N, channels, *], as for NormAct; shortcut: of the same shape. The result is like x."""
+        norm, act = self.norm, self.act
+        as_written = _called_as_written(norm, NormAct) and _called_as_written(act, NormAct)
+        if not as_written or norm.spec.norm.batch_method or norm.spec.norm.group_rule == "none":
+            return act(norm(x) + shortcut)
+        (weight, bias, eps, _, _), settings = norm._per_sample_arguments()
+        settings["activation"] = act.spec.activation.name
+        return ops.norm_add_act(x, shortcut, weight, bias, eps, act.tau, act.kappa, **settings)
+
+
 class WSConv2d(nn.Conv2d):
     """A convolution that standardises its weights where it uses them (weight standardisation).
 

@@ -84,6 +84,24 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         z = activated(y, rank, tau, kappa, activation)
         return z, means, op.Reshape(op.Reciprocal(root), per_group)
 
+    def norm_add_act_forward(
+        x,
+        shortcut,
+        weight=None,
+        bias=None,
+        eps=None,
+        tau=None,
+        kappa=None,
+        groups: int = 1,
+        centered: bool = False,
+        activation: str = "none",
+    ):
+        y, means, roots = norm_act_forward(x, weight, bias, eps, None, None, groups, centered, "none")
+        return activated(op.Add(y, shortcut), len(x.shape), tau, kappa, activation), means, roots
+
+    def norm_add_act(*arguments, **named):
+        return norm_add_act_forward(*arguments, **named)[0]
+
     def norm_act(*arguments, **named):
         return norm_act_forward(*arguments, **named)[0]
 
@@ -121,10 +139,13 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         return op.Mul(scale, weight), op.Mul(scale, op.Sub(beta, mean)), op.Mul(scale, moved)
 
     norm_act.__signature__ = inspect.signature(norm_act_forward)  # type: ignore[attr-defined]  # torch.onnx reads it
+    norm_add_act.__signature__ = inspect.signature(norm_add_act_forward)  # type: ignore[attr-defined]
     return {
         # What torch.export makes of the layers, and of standardised weights.
         torch.ops.frn._norm_act_forward.default: norm_act_forward,
         torch.ops.frn._act_forward.default: act,
+        torch.ops.frn._norm_add_act_forward.default: norm_add_act_forward,
+        torch.ops.frn.norm_add_act.default: norm_add_act,
         torch.ops.frn.norm_act.default: norm_act,
         torch.ops.frn._proxy_forward.default: proxy_forward,
         torch.ops.frn.proxy.default: proxy_forward,

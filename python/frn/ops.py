@@ -101,6 +101,39 @@ def norm_act_conv(
     )
 
 
+def norm_add_act(
+    x: Tensor,
+    shortcut: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: Tensor | float = 1e-6,
+    tau: Tensor | None = None,
+    kappa: Tensor | None = None,
+    *,
+    groups: int | None = None,
+    centered: bool = False,
+    activation: str = "none",
+) -> Tensor:
+    """The end of a residual block, act(norm_act(x) + shortcut), in one pass over memory where three operators make three.
+
+    The norm has no activation of its own; tau, kappa and activation are the sum's. For the gradients x, the shortcut and
+    a few numbers per channel are kept, but not the sum: in a network the shortcut is the block's input, which the block's
+    first convolution keeps anyway. float32 and float64 results and gradients have the bits of the three operators;
+    16-bit ones are rounded once instead of three times.
+
+    Args:
+        x: [N, C, *], as for norm_act; so are weight, bias, eps, tau, kappa, groups, centered and activation.
+        shortcut: of x's shape. One of x's type is fast; of another type, the result has the wider of both.
+
+    Differentiable twice in all tensors. Where the sum equals its threshold the gradient goes to the sum.
+    """
+    if groups is None:
+        groups = x.size(1) if x.dim() > 1 else 1
+    return torch.ops.frn.norm_add_act(
+        x, shortcut, weight, bias, _as_tensor(eps, x), tau, kappa, groups, centered, activation
+    )
+
+
 def frn_tlu(x: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor | float = 1e-6) -> Tensor:
     """The paper's listing: max(weight*x/sqrt(mean(x^2) + |eps|) + bias, tau), statistics per sample and channel."""
     return torch.ops.frn.frn_tlu(x, weight, bias, tau, _as_tensor(eps, x))

@@ -65,6 +65,7 @@ void expect_as_in_truth(const Call& call, const Truth& truth, const Results& got
   };
   compare("z", &Results::z, true);
   compare("dx", &Results::dx, true);
+  compare("dshortcut", &Results::dshortcut, true);
   compare("dgamma", &Results::dgamma, false);
   compare("dbeta", &Results::dbeta, false);
   compare("dtau", &Results::dtau, false);

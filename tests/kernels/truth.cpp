@@ -101,6 +101,7 @@ Inputs make_inputs(const Call& call) {
   fill(in.tau, c, [&] { return rounded<A>(0.5 * normal(random)); });
   fill(in.kappa, c, [&] { return rounded<A>(0.5 * uniform(random)); });
   fill(in.eps, call.eps_per_channel ? c : 1, [&] { return rounded<A>(call.eps * (0.5 + uniform(random))); });
+  if (call.added) fill(in.shortcut, call.size(), [&] { return rounded<T>(normal(random)); });
   return in;
 }
 
@@ -109,13 +110,15 @@ Results run(const Call& call, const Inputs& in, const Implementation& implementa
   using A = Accumulate<T>;
   const auto [samples, channels, positions] = call.shape;
   Guarded<T> x(call.size(), call.misalign), dz(call.size(), call.misalign), z(call.size(), call.misalign),
-      dx(call.size(), call.misalign);
+      dx(call.size(), call.misalign), shortcut(call.added ? call.size() : 0, call.misalign),
+      dshortcut(call.added ? call.size() : 0, call.misalign);
   Guarded<A> gamma(channels, call.misalign), beta(channels, call.misalign), tau(channels, call.misalign),
       kappa(channels, call.misalign), eps(static_cast<int64_t>(in.eps.size()), call.misalign),
       mean(samples * call.groups, call.misalign), rstd(samples * call.groups, call.misalign),
       partials(samples * kPartialRows * channels, call.misalign);
   x.fill(in.x);
   dz.fill(in.dz);
+  if (call.added) shortcut.fill(in.shortcut);
   gamma.fill(in.gamma);
   beta.fill(in.beta);
   tau.fill(in.tau);
@@ -142,25 +145,28 @@ Results run(const Call& call, const Inputs& in, const Implementation& implementa
   p.stream = call.stream;
   p.dz = dz.data();
   p.dx = dx.data();
+  p.shortcut = call.added ? shortcut.data() : nullptr;
+  p.dshortcut = call.added ? dshortcut.data() : nullptr;
   p.partials = partials.data();
   const auto& loops = implementation.loops<T>(call.layout);
   const Threads parallel{call.threads};
   {
-    const auto plan = make_plan(p, 1, call.threads);
+    const auto plan = make_plan(p, call.added ? 2 : 1, call.threads);
     AlignedBytes workspace(workspace_bytes(p, plan, call.threads));
     Driver<T>(p, loops, plan, workspace.data()).forward(z.data(), parallel);
   }
   {
-    const auto plan = make_plan(p, 2, call.threads);
+    const auto plan = make_plan(p, call.added ? 3 : 2, call.threads);
     AlignedBytes workspace(workspace_bytes(p, plan, call.threads));
     Driver<T>(p, loops, plan, workspace.data()).backward(p, parallel);
   }
-  for (const bool hold : {x.guards_hold(), dz.guards_hold(), z.guards_hold(), dx.guards_hold(), mean.guards_hold(),
-                          rstd.guards_hold(), partials.guards_hold()}) {
+  for (const bool hold :
+       {x.guards_hold(), dz.guards_hold(), z.guards_hold(), dx.guards_hold(), mean.guards_hold(), rstd.guards_hold(),
+        partials.guards_hold(), shortcut.guards_hold(), dshortcut.guards_hold()}) {
     EXPECT_TRUE(hold) << implementation.name << " wrote outside its arrays";
   }
 
-  Results out{z.values(), dx.values(), {}, {}, {}, {}, {}};
+  Results out{z.values(), dx.values(), {}, {}, {}, {}, {}, dshortcut.values()};
   const auto total = [&](int row, int64_t columns) {
     std::vector<double> sums(static_cast<size_t>(columns));
     for (int64_t n = 0; n < samples; ++n) {
@@ -186,7 +192,7 @@ namespace {
 using Wide = long double;
 
 struct WideResults {
-  std::vector<Wide> z, dx, dgamma, dbeta, dtau, dkappa, deps;
+  std::vector<Wide> z, dx, dgamma, dbeta, dtau, dkappa, deps, dshortcut;
 };
 struct WideTruth {
   WideResults value, magnitude, flips;
@@ -195,7 +201,7 @@ struct WideTruth {
 std::vector<double> narrow(const std::vector<Wide>& wide) { return {wide.begin(), wide.end()}; }
 Results narrow(const WideResults& r) {
   return {narrow(r.z),    narrow(r.dx),     narrow(r.dgamma), narrow(r.dbeta),
-          narrow(r.dtau), narrow(r.dkappa), narrow(r.deps)};
+          narrow(r.dtau), narrow(r.dkappa), narrow(r.deps),   narrow(r.dshortcut)};
 }
 
 }  // namespace
@@ -211,6 +217,7 @@ Truth compute_truth(const Call& call, const Inputs& in, double unit) {
   WideTruth t;
   for (auto* r : {&t.value, &t.magnitude, &t.flips}) {
     r->z = r->dx = zeros(call.size());
+    if (call.added) r->dshortcut = zeros(call.size());
     r->dgamma = r->dbeta = r->dtau = r->dkappa = zeros(channels);
     r->deps = zeros(call.groups);
   }
@@ -244,6 +251,10 @@ Truth compute_truth(const Call& call, const Inputs& in, double unit) {
         const Wide beta = normalised ? in.beta[c] : 0;
         v.y = gamma * v.xhat + beta;
         v.y_size = std::abs(gamma) * v.xhat_size + std::abs(beta);
+        if (call.added) {
+          v.y += in.shortcut[at];
+          v.y_size += std::abs(in.shortcut[at]);
+        }
         const Wide tau = in.tau[c];
         const Wide kappa = call.threshold == Threshold::kAffine ? in.kappa[c] : 0;
         v.threshold = kappa * v.y + tau;
@@ -287,6 +298,11 @@ Truth compute_truth(const Call& call, const Inputs& in, double unit) {
       t.flips.deps[static_cast<size_t>(g)] += 0.5 * rstd * rstd * ghat_xhat_flip * m;
       each([&](size_t c, size_t at) {
         const Value v = evaluate(c, at);
+        if (call.added) {
+          t.value.dshortcut[at] = v.dy;
+          t.magnitude.dshortcut[at] = v.dy_size;
+          t.flips.dshortcut[at] = v.flip;
+        }
         if (!normalised) {
           t.value.dx[at] = v.dy;
           t.magnitude.dx[at] = v.dy_size;

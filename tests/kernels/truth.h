@@ -17,6 +17,7 @@ struct Call {
   Layout layout;
   Norm norm;
   Threshold threshold;
+  bool added = false;  // a shortcut is added to y
   bool eps_per_channel = false;
   double eps = 1e-3;
   double scale = 1.0;    // of x
@@ -32,6 +33,7 @@ struct Call {
 // Values in double; inputs are already rounded to T, so that every implementation starts from the same numbers.
 struct Inputs {
   std::vector<double> x, dz, gamma, beta, tau, kappa, eps;
+  std::vector<double> shortcut;  // empty where none is added
 };
 template <typename T>
 Inputs make_inputs(const Call& call);
@@ -39,6 +41,7 @@ Inputs make_inputs(const Call& call);
 struct Results {
   std::vector<double> z, dx;
   std::vector<double> dgamma, dbeta, dtau, dkappa, deps;  // summed over samples; deps per group
+  std::vector<double> dshortcut = {};                     // empty where none is added
 };
 
 // Runs an implementation on arrays with guard values around them and fails the test if one was overwritten.

@@ -17,6 +17,7 @@
 
 #include "frn/core/error.h"
 #include "frn/nn/batch_norm.h"
+#include "frn/nn/layer_watch.h"
 #include "frn/nn/layers.h"
 #include "frn/nn/parameter_groups.h"
 #include "frn/nn/per_sample_norm.h"
@@ -181,6 +182,30 @@ TEST_P(EveryModelButTheLargest, ComputingAgainChangesNoBit) {
     }
     for (const auto& buffer : again->named_buffers()) {
       ASSERT_TRUE(same_bits(*buffer, kept->named_buffers()[buffer.key()])) << norm << " " << buffer.key();
+    }
+  }
+}
+
+// Under a watch all layers run one by one: the norm, the addition and the activation that end a block too.
+TEST(Models, ABlockEndsInTheBitsOfItsLayersOneByOne) {
+  for (const auto& norm : {"frn+tlu", "gn+relu", "frn+prelu", "frn(eps=learned,proxy=true)+tlu", "bn+relu"}) {
+    for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+      const auto at_once = make("resnetv1-18", norm);
+      set_memory_format(*at_once, format);
+      const auto one_by_one = std::dynamic_pointer_cast<Model>(at_once->clone());
+      const auto x = images(*at_once, 64).contiguous(format);
+      const auto wanted = [&] {
+        const LayerWatch watch([](const torch::nn::Module&, const at::Tensor&) {});
+        return one_by_one->forward(x).logits;
+      }();
+      const auto logits = at_once->forward(x).logits;
+      ASSERT_TRUE(same_bits(logits, wanted)) << norm;
+      logits.square().sum().backward();
+      wanted.square().sum().backward();
+      for (const auto& parameter : at_once->named_parameters()) {
+        const auto& other = one_by_one->named_parameters()[parameter.key()];
+        ASSERT_TRUE(same_bits(parameter->grad(), other.grad())) << norm << " " << parameter.key();
+      }
     }
   }
 }

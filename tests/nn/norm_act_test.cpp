@@ -2,6 +2,7 @@
 #include "frn/nn/norm_act.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "frn/core/error.h"
+#include "frn/nn/layer_watch.h"
 #include "frn/nn/per_sample_norm.h"
 #include "frn/ops/ops.h"
 
@@ -314,6 +316,92 @@ TEST(NormActModule, PrintsItsSpec) {
   std::ostringstream out;
   out << *make("gn(groups=4)+relu");
   EXPECT_EQ(out.str(), "frn::NormAct(gn(groups=4)+relu, 32)");
+}
+
+// z and the gradients of x, the shortcut and all parameters.
+std::vector<at::Tensor> with_gradients(const at::Tensor& x_in, const at::Tensor& shortcut_in, NormAct& norm,
+                                       NormAct& act, bool at_once) {
+  const auto x = x_in.detach().requires_grad_();
+  const auto shortcut = shortcut_in.detach().requires_grad_();
+  const auto z = at_once ? norm->forward_added(x, shortcut, *act) : act->forward(norm->forward(x) + shortcut);
+  std::vector<at::Tensor> inputs{x, shortcut};
+  for (const auto& part : {norm, act}) {
+    for (const auto& parameter : part->parameters()) inputs.push_back(parameter);
+  }
+  auto out = torch::autograd::grad({z}, inputs, {torch::linspace(-1, 1, z.numel()).reshape(z.sizes()).to(z.dtype())});
+  out.push_back(z);
+  return out;
+}
+
+TEST(AddedShortcut, HasTheBitsOfTheLayersOneAfterTheOther) {
+  torch::manual_seed(5);
+  for (const auto* name : {"frn+tlu", "frn(eps=learned)+affine_tlu", "gn+relu", "in+prelu", "frn(proxy=true)+tlu",
+                           "ln+relu", "frn+none", "bn+relu", "brn+tlu", "none+relu"}) {
+    const auto spec = NormActSpec::parse(name);
+    auto norm = spec.make_without_act(kChannels);
+    auto act = NormActSpec::parse("none+" + std::string(spec.activation().name)).make(kChannels);
+    for (const auto type : {torch::kFloat32, torch::kFloat64}) {
+      norm->to(type);
+      act->to(type);
+      auto x = torch::randn({3, kChannels, 5, 4}, type);
+      auto shortcut = torch::randn({3, kChannels, 5, 4}, type);
+      // Maps of zeros, as at padded borders: y is beta, 0, and so is the sum, where ReLU's gradient is PyTorch's.
+      x[0].zero_();
+      shortcut[0].zero_();
+      for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+        x = x.contiguous(format);
+        shortcut = shortcut.contiguous(format);
+        const auto ours = with_gradients(x, shortcut, norm, act, true);
+        const auto wanted = with_gradients(x, shortcut, norm, act, false);
+        for (size_t i = 0; i < ours.size(); ++i) ASSERT_TRUE(torch::equal(ours[i], wanted[i])) << name << " " << i;
+      }
+    }
+  }
+}
+
+TEST(AddedShortcut, ASecondDerivativeOfReluIsThatOfTheLayers) {
+  torch::manual_seed(6);
+  auto norm = make("gn(groups=4)+none");
+  auto act = make("none+relu");
+  norm->to(torch::kFloat64);
+  act->to(torch::kFloat64);
+  std::vector<at::Tensor> found;
+  for (const bool at_once : {true, false}) {
+    torch::manual_seed(7);
+    const auto x = torch::randn({2, kChannels, 3, 3}, torch::kFloat64).requires_grad_();
+    const auto shortcut = torch::randn_like(x).requires_grad_();
+    const auto z = at_once ? norm->forward_added(x, shortcut, *act) : act->forward(norm->forward(x) + shortcut);
+    const auto first = torch::autograd::grad({z.square().sum()}, {x, shortcut}, {}, true, true);
+    const auto second = torch::autograd::grad({first[0].square().sum() + first[1].square().sum()}, {x, shortcut});
+    found.push_back(torch::cat({second[0], second[1]}));
+  }
+  // Two orders of the same sums of at most 72 terms, in double.
+  EXPECT_LE((found[0] - found[1]).abs().max().item<double>(), 1e-12 * found[1].abs().max().item<double>());
+}
+
+TEST(AddedShortcut, WatchesSeeBothLayersAndMetaTensorsKeepTheirShape) {
+  auto norm = make("frn+none");
+  auto act = make("none+tlu");
+  const auto x = torch::randn({2, kChannels, 3, 3});
+  EXPECT_TRUE(norm->adds_in_one_pass(x, *act));
+  std::vector<const torch::nn::Module*> seen;
+  {
+    const LayerWatch watch([&](const torch::nn::Module& layer, const at::Tensor&) { seen.push_back(&layer); });
+    EXPECT_FALSE(norm->adds_in_one_pass(x, *act));
+    norm->forward_added(x, x, *act);
+  }
+  EXPECT_EQ(seen, (std::vector<const torch::nn::Module*>{norm.get(), act.get()}));
+  const auto meta = x.to(torch::kMeta);
+  EXPECT_EQ(norm->forward_added(meta, meta, *act).sizes(), x.sizes());
+  EXPECT_EQ(norm->forward_added(x.slice(0, 0, 0), x.slice(0, 0, 0), *act).size(0), 0);
+}
+
+TEST(AddedShortcut, OfAnotherTypeIsAddedInTheWiderOne) {
+  auto norm = make("frn+none");
+  auto act = make("none+tlu");
+  const auto x = torch::randn({2, kChannels, 3, 3});
+  const auto narrow = x.to(torch::kBFloat16);
+  EXPECT_TRUE(torch::equal(norm->forward_added(narrow, x, *act), act->forward(norm->forward(narrow) + x)));
 }
 
 TEST(NormActModule, WrongChannelsAreErrors) {

@@ -63,6 +63,14 @@ TEST(OnnxGraph, WritesFrnAsEightOperators) {
   EXPECT_EQ(ops_of(graph_of(network)), (Ops{"Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add", "Max"}));
 }
 
+TEST(OnnxGraph, WritesAResidualAdditionBetweenTheNormAndItsActivation) {
+  auto norm = NormAct("frn+none", 3);
+  auto act = NormAct("none+tlu", 3);
+  const auto graph = graph_of(*nn::Sequential(norm, act),
+                              [&](const at::Tensor& x) { return std::vector{norm->forward_added(x, x, *act)}; });
+  EXPECT_EQ(ops_of(graph), (Ops{"Mul", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add", "Add", "Max"}));
+}
+
 TEST(OnnxGraph, FoldsBatchNormIntoTheConvolutionBeforeIt) {
   nn::Sequential network(nn::Conv2d(nn::Conv2dOptions(3, 4, 3).bias(false)), nn::BatchNorm2d(4));
   const auto graph = graph_of(network);

@@ -76,6 +76,24 @@ def assert_the_same(model: nn.Module, path: str, shape: tuple[int, ...]) -> None
         assert np.abs(found - wanted).max() <= ALLOWED * np.abs(wanted).max()
 
 
+class ResidualBlock(nn.Module):
+    def __init__(self, spec: str) -> None:
+        super().__init__()
+        self.conv, self.end = nn.Conv2d(4, 4, 3, padding=1), frn.NormAddAct(4, spec)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.end(self.conv(x), x)
+
+
+@pytest.mark.parametrize("spec", ["frn+tlu", "gn(groups=2)+affine_tlu", "frn+relu"])
+def test_the_end_of_a_residual_block(spec, tmp_path):
+    torch.manual_seed(0)
+    model, path = ResidualBlock(spec).eval(), str(tmp_path / "model.onnx")
+    file = exported(model, torch.randn(2, 4, 6, 6), path)
+    assert all(node.domain != "frn" and "norm_add_act" not in node.op_type for node in file.graph.node)
+    assert_the_same(model, path, (4, 6, 6))
+
+
 @pytest.mark.parametrize("spec", ["frn+tlu", "gn(group_size=16)+relu"])
 def test_a_torchvision_network_with_our_layers(spec, tmp_path):
     model, path = with_layers(spec), str(tmp_path / "model.onnx")

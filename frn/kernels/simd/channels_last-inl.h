@@ -189,15 +189,16 @@ struct ChannelsLast {
            e.channels % lanes(D()) == 0;
   }
 
-  // out[row, strip] = value(offset of the row, strip, coefficients) for every row and strip, kAtOnce rows at a time.
-  template <Norm N, Threshold H, bool kGradient, bool kStream, int64_t kAtOnce, class ValueOf>
-  static HWY_INLINE void write_rows_by(Extent e, const Coefficients<A>& k, T* out, const ValueOf& value) {
+  // write(offset of the row, strip, coefficients, put) for every row and strip, kAtOnce rows at a time; it stores what
+  // it computes with put(strip, vector, row).
+  template <Norm N, Threshold H, bool kGradient, bool kStream, int64_t kAtOnce, class Write>
+  static HWY_INLINE void write_rows_by(Extent e, const Coefficients<A>& k, const Write& write) {
     const D d;
-    const auto put = [d, out](auto s, V v, int64_t at) HWY_ATTR {
+    const auto put = [d](auto s, V v, T* row) HWY_ATTR {
       if constexpr (kStream) {
-        stream(d, v, out + at + s.channel);
+        stream(d, v, row + s.channel);
       } else {
-        s.write(d, v, out + at);
+        s.write(d, v, row);
       }
     };
     int64_t row = 0;
@@ -205,51 +206,61 @@ struct ChannelsLast {
       for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
         const auto lanes_s = lanes_of<N, H, kGradient>(k, s, 0);
         const int64_t at = row * e.stride;
-        for (int64_t r = 0; r < kAtOnce; ++r) put(s, value(at + r * e.stride, s, lanes_s), at + r * e.stride);
+        for (int64_t r = 0; r < kAtOnce; ++r) write(at + r * e.stride, s, lanes_s, put);
       });
     }
     for (; row < e.positions; ++row) {
-      for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
-        put(s, value(row * e.stride, s, lanes_of<N, H, kGradient>(k, s, 0)), row * e.stride);
-      });
+      for_each_strip(e.channels, lanes(d),
+                     [&](auto s) HWY_ATTR { write(row * e.stride, s, lanes_of<N, H, kGradient>(k, s, 0), put); });
     }
     if constexpr (kStream) hwy::FlushStream();
   }
 
-  template <Norm N, Threshold H, bool kGradient, class ValueOf>
-  static HWY_INLINE void write_rows(Extent e, const Coefficients<A>& k, T* out, bool around_cache,
-                                    const ValueOf& value) {
-    if (around_cache && aligned_rows(e, out)) {
-      write_rows_by<N, H, kGradient, true, 1>(e, k, out, value);
-    } else if (e.sample_bytes > kWriteInOrder) {
-      write_rows_by<N, H, kGradient, false, 2>(e, k, out, value);
-    } else {
-      write_rows_by<N, H, kGradient, false, 4>(e, k, out, value);
+  // `streamed`: around the cache, for rows that are aligned. With a shortcut there is one way less, to compile: two
+  // rows at a time, also from the cache.
+  template <Norm N, Threshold H, Addition M, bool kGradient, class Write>
+  static HWY_INLINE void write_rows(Extent e, const Coefficients<A>& k, bool streamed, const Write& write) {
+    if (streamed) return write_rows_by<N, H, kGradient, true, 1>(e, k, write);
+    if constexpr (M == Addition::kNone) {
+      if (e.sample_bytes <= kWriteInOrder) return write_rows_by<N, H, kGradient, false, 4>(e, k, write);
     }
+    write_rows_by<N, H, kGradient, false, 2>(e, k, write);
   }
 
-  template <Norm N, Threshold H>
-  static void apply(Extent e, const T* x, const Coefficients<A>& k, T* z, bool around_cache) {
-    const auto value = [x](int64_t at, auto s, const Lanes<D>& lanes_s)
-                           HWY_ATTR { return z_of<N, H>(D(), s.read(D(), x + at), lanes_s); };
-    write_rows<N, H, false>(e, k, z, around_cache, value);
+  template <Addition M, class S>
+  static HWY_INLINE V read_shortcut(S s, const T* shortcut, int64_t at) {
+    if constexpr (M == Addition::kNone) return hn::Zero(D());
+    return s.read(D(), shortcut + at);
   }
 
-  template <Norm N, Threshold H>
-  static void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<A>& k, double* sums) {
+  template <Norm N, Threshold H, Addition M>
+  static void apply(Extent e, const T* x, const T* shortcut, const Coefficients<A>& k, T* z, bool around_cache) {
+    const auto write = [x, shortcut, z](int64_t at, auto s, const Lanes<D>& lanes_s, const auto& put) HWY_ATTR {
+      const auto added = read_shortcut<M>(s, shortcut, at);
+      put(s, z_of<N, H, M>(D(), s.read(D(), x + at), added, lanes_s), z + at);
+    };
+    write_rows<N, H, M, false>(e, k, around_cache && aligned_rows(e, z), write);
+  }
+
+  template <Norm N, Threshold H, Addition M>
+  static void gradient_sums(Extent e, const T* x, const T* shortcut, const T* dz, const Coefficients<A>& k,
+                            double* sums) {
     std::memset(sums, 0, sizeof(double) * static_cast<size_t>(kGradientSums * e.channels));
     const D d;
     for (int64_t row = 0; row < e.positions; row += kGradientRows) {
       const int64_t end = HWY_MIN(row + kGradientRows, e.positions) * e.stride;
       for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
         const auto lanes_s = lanes_of<N, H, false>(k, s, 0);
-        GradientChain<N, H, D> even(d), odd(d);
+        GradientChain<N, H, M, D> even(d), odd(d);
+        const auto step = [&](GradientChain<N, H, M, D>& chain, int64_t at) HWY_ATTR {
+          chain.step(d, s.read(d, x + at), read_shortcut<M>(s, shortcut, at), s.read(d, dz + at), lanes_s);
+        };
         int64_t at = row * e.stride;
         for (; at + e.stride < end; at += 2 * e.stride) {
-          even.step(d, s.read(d, x + at), s.read(d, dz + at), lanes_s);
-          odd.step(d, s.read(d, x + at + e.stride), s.read(d, dz + at + e.stride), lanes_s);
+          step(even, at);
+          step(odd, at + e.stride);
         }
-        if (at < end) even.step(d, s.read(d, x + at), s.read(d, dz + at), lanes_s);
+        if (at < end) step(even, at);
         even.join(odd);
         s.add_sums(d, even.dy, sums + kSumDy * e.channels);
         if constexpr (N != Norm::kIdentity) s.add_sums(d, even.dy_d, sums + kSumDyD * e.channels);
@@ -259,11 +270,17 @@ struct ChannelsLast {
     }
   }
 
-  template <Norm N, Threshold H>
-  static void gradient_apply(Extent e, const T* x, const T* dz, const Coefficients<A>& k, T* dx, bool around_cache) {
-    const auto value = [x, dz](int64_t at, auto s, const Lanes<D>& lanes_s)
-                           HWY_ATTR { return dx_of<N, H>(D(), s.read(D(), x + at), s.read(D(), dz + at), lanes_s); };
-    write_rows<N, H, true>(e, k, dx, around_cache, value);
+  template <Norm N, Threshold H, Addition M>
+  static void gradient_apply(Extent e, const T* x, const T* shortcut, const T* dz, const Coefficients<A>& k, T* dx,
+                             T* dshortcut, bool around_cache) {
+    const auto write = [=](int64_t at, auto s, const Lanes<D>& lanes_s, const auto& put) HWY_ATTR {
+      const auto added = read_shortcut<M>(s, shortcut, at);
+      const auto g = gradients_of<N, H, M>(D(), s.read(D(), x + at), added, s.read(D(), dz + at), lanes_s);
+      put(s, g.dx, dx + at);
+      if (M == Addition::kShortcut && dshortcut != nullptr) put(s, g.dy, dshortcut + at);
+    };
+    const bool aligned = aligned_rows(e, dx) && (dshortcut == nullptr || aligned_rows(e, dshortcut));
+    write_rows<N, H, M, true>(e, k, around_cache && aligned, write);
   }
 };
 

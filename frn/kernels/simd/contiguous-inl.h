@@ -136,51 +136,60 @@ struct Contiguous {
     return read_lanes<N, H, kGradient>(d, k, [d, c](const A* p) HWY_ATTR { return hn::Set(d, p[c]); });
   }
 
-  template <Norm N, Threshold H, bool kStream>
-  static HWY_INLINE void apply_map(const T* x, const Lanes<Tag<T>>& k, T* z, int64_t count) {
+  template <Norm N, Threshold H, Addition M, bool kStream>
+  static HWY_INLINE void apply_map(const T* x, const T* shortcut, const Lanes<Tag<T>>& k, T* z, int64_t count) {
     const Tag<T> d;
     if (count < lanes(d)) {
-      store_some(d, z_of<N, H>(d, load_some(d, x, count), k), z, count);
+      const auto added = load_some_shortcut<M>(d, shortcut, count);
+      store_some(d, z_of<N, H, M>(d, load_some(d, x, count), added, k), z, count);
       return;
     }
     cover_map<kStream>(
-        z, count, lanes(d), [&](int64_t i) HWY_ATTR { store(d, z_of<N, H>(d, load(d, x + i), k), z + i); },
+        z, count, lanes(d),
+        [&](int64_t i)
+            HWY_ATTR { store(d, z_of<N, H, M>(d, load(d, x + i), load_shortcut<M>(d, shortcut, i), k), z + i); },
         [&](int64_t i) HWY_ATTR {
           const auto xs = load_pair(d, x + i);
-          store_pair<kStream>(d, Pair<Tag<T>>{z_of<N, H>(d, xs.first, k), z_of<N, H>(d, xs.second, k)}, z + i);
+          const auto added = load_shortcut_pair<M>(d, shortcut, i);
+          store_pair<kStream>(
+              d, Pair<Tag<T>>{z_of<N, H, M>(d, xs.first, added.first, k), z_of<N, H, M>(d, xs.second, added.second, k)},
+              z + i);
         });
   }
 
-  template <Norm N, Threshold H>
-  static void apply(Extent e, const T* x, const Coefficients<A>& k, T* z, bool around_cache) {
+  template <Norm N, Threshold H, Addition M>
+  static void apply(Extent e, const T* x, const T* shortcut, const Coefficients<A>& k, T* z, bool around_cache) {
     for (int64_t c = 0; c < e.channels; ++c) {
+      const int64_t at = c * e.stride;
       const auto lanes_c = broadcast<N, H, false>(k, c);
       if (around_cache) {
-        apply_map<N, H, true>(x + c * e.stride, lanes_c, z + c * e.stride, e.positions);
+        apply_map<N, H, M, true>(x + at, past(shortcut, at), lanes_c, z + at, e.positions);
       } else {
-        apply_map<N, H, false>(x + c * e.stride, lanes_c, z + c * e.stride, e.positions);
+        apply_map<N, H, M, false>(x + at, past(shortcut, at), lanes_c, z + at, e.positions);
       }
     }
     if (around_cache) hwy::FlushStream();
   }
 
-  template <class Chain>
-  static HWY_INLINE void step_pair(Chain& even, Chain& odd, const T* x, const T* dz, const Lanes<Tag<T>>& k) {
+  template <Addition M, class Chain>
+  static HWY_INLINE void step_pair(Chain& even, Chain& odd, const T* x, const T* shortcut, const T* dz, int64_t i,
+                                   const Lanes<Tag<T>>& k) {
     const Tag<T> d;
-    const auto xs = load_pair(d, x);
-    const auto dzs = load_pair(d, dz);
-    even.step(d, xs.first, dzs.first, k);
-    odd.step(d, xs.second, dzs.second, k);
+    const auto xs = load_pair(d, x + i);
+    const auto added = load_shortcut_pair<M>(d, shortcut, i);
+    const auto dzs = load_pair(d, dz + i);
+    even.step(d, xs.first, added.first, dzs.first, k);
+    odd.step(d, xs.second, added.second, dzs.second, k);
   }
 
   // lane_sums[sum][map][lane] for the sums that <N, H> has.
-  template <Norm N, Threshold H>
-  static HWY_INLINE void sum_gradients_of_map(const T* x, const T* dz, const Lanes<Tag<T>>& k, int64_t count,
-                                              double* lane_sums) {
+  template <Norm N, Threshold H, Addition M>
+  static HWY_INLINE void sum_gradients_of_map(const T* x, const T* shortcut, const T* dz, const Lanes<Tag<T>>& k,
+                                              int64_t count, double* lane_sums) {
     const Tag<T> d;
     const int64_t L = lanes(d);
     WideSum<A> dy, dy_d, blocked_dz, blocked_dz_y;
-    GradientChain<N, H, Tag<T>> even(d), odd(d);
+    GradientChain<N, H, M, Tag<T>> even(d), odd(d);
     const auto flush = [&]() HWY_ATTR {
       even.join(odd);
       dy.add(even.dy);
@@ -193,22 +202,26 @@ struct Contiguous {
       even.clear(d);
       odd.clear(d);
       for (int64_t j = i; j < i + 10 * L; j += 2 * L) {
-        step_pair(even, odd, x + j, dz + j, k);
+        step_pair<M>(even, odd, x, shortcut, dz, j, k);
       }
       flush();
     }
     even.clear(d);
     odd.clear(d);
     for (; i + 2 * L <= count; i += 2 * L) {
-      step_pair(even, odd, x + i, dz + i, k);
+      step_pair<M>(even, odd, x, shortcut, dz, i, k);
     }
-    if (i + L <= count) even.step(d, load(d, x + i), load(d, dz + i), k), i += L;
+    if (i + L <= count) {
+      even.step(d, load(d, x + i), load_shortcut<M>(d, shortcut, i), load(d, dz + i), k);
+      i += L;
+    }
     const int64_t rest = count - i;
     if (rest > 0 && count >= L) {
       // The last vector of the map; where dz is zero nothing is added.
-      odd.step(d, load(d, x + count - L), keep_last(d, load(d, dz + count - L), rest), k);
-    } else if (rest > 0) {
-      odd.step(d, load_some(d, x + i, rest), load_some(d, dz + i, rest), k);
+      const int64_t last = count - L;
+      odd.step(d, load(d, x + last), load_shortcut<M>(d, shortcut, last), keep_last(d, load(d, dz + last), rest), k);
+    } else if (rest > 0) {  // the whole map
+      odd.step(d, load_some(d, x, rest), load_some_shortcut<M>(d, shortcut, rest), load_some(d, dz, rest), k);
     }
     flush();
     constexpr int64_t kRow = kFoldMaps * kFoldLanes;
@@ -218,8 +231,9 @@ struct Contiguous {
     if constexpr (H == Threshold::kAffine) blocked_dz_y.store(lane_sums + kSumBlockedDzY * kRow);
   }
 
-  template <Norm N, Threshold H>
-  static void gradient_sums(Extent e, const T* x, const T* dz, const Coefficients<A>& k, double* sums) {
+  template <Norm N, Threshold H, Addition M>
+  static void gradient_sums(Extent e, const T* x, const T* shortcut, const T* dz, const Coefficients<A>& k,
+                            double* sums) {
     constexpr int64_t kRow = kFoldMaps * kFoldLanes;
     HWY_ALIGN double lane_sums[kGradientSums * kRow] = {};
     for (int64_t c = 0; c < e.channels; c += kFoldMaps) {
@@ -227,7 +241,8 @@ struct Contiguous {
       for (int64_t m = 0; m < maps; ++m) {
         const int64_t at = (c + m) * e.stride;
         const auto lanes_c = broadcast<N, H, false>(k, c + m);
-        sum_gradients_of_map<N, H>(x + at, dz + at, lanes_c, e.positions, lane_sums + m * lanes(Tag<double>()));
+        sum_gradients_of_map<N, H, M>(x + at, past(shortcut, at), dz + at, lanes_c, e.positions,
+                                      lane_sums + m * lanes(Tag<double>()));
       }
       for (int row = 0; row < kGradientSums; ++row) {
         fold_lanes(lane_sums + row * kRow, sums + row * e.channels + c, maps);
@@ -235,37 +250,63 @@ struct Contiguous {
     }
   }
 
-  template <Norm N, Threshold H, bool kStream>
-  static HWY_INLINE void gradient_apply_map(const T* x, const T* dz, const Lanes<Tag<T>>& k, T* dx, int64_t count) {
-    const Tag<T> d;
+  // dshortcut may be null; with kStream it starts as many bytes past a vector's address as dx.
+  template <Norm N, Threshold H, Addition M, bool kStream>
+  static HWY_INLINE void gradient_apply_map(const T* x, const T* shortcut, const T* dz, const Lanes<Tag<T>>& k, T* dx,
+                                            T* dshortcut, int64_t count) {
+    using D = Tag<T>;
+    const D d;
     if (count < lanes(d)) {
-      store_some(d, dx_of<N, H>(d, load_some(d, x, count), load_some(d, dz, count), k), dx, count);
+      const auto added = load_some_shortcut<M>(d, shortcut, count);
+      const auto g = gradients_of<N, H, M>(d, load_some(d, x, count), added, load_some(d, dz, count), k);
+      store_some(d, g.dx, dx, count);
+      if (M == Addition::kShortcut && dshortcut != nullptr) store_some(d, g.dy, dshortcut, count);
       return;
     }
     cover_map<kStream>(
         dx, count, lanes(d),
-        [&](int64_t i) HWY_ATTR { store(d, dx_of<N, H>(d, load(d, x + i), load(d, dz + i), k), dx + i); },
+        [&](int64_t i) HWY_ATTR {
+          const auto added = load_shortcut<M>(d, shortcut, i);
+          const auto g = gradients_of<N, H, M>(d, load(d, x + i), added, load(d, dz + i), k);
+          store(d, g.dx, dx + i);
+          if (M == Addition::kShortcut && dshortcut != nullptr) store(d, g.dy, dshortcut + i);
+        },
         [&](int64_t i) HWY_ATTR {
           const auto xs = load_pair(d, x + i);
+          const auto added = load_shortcut_pair<M>(d, shortcut, i);
           const auto dzs = load_pair(d, dz + i);
-          store_pair<kStream>(
-              d, Pair<Tag<T>>{dx_of<N, H>(d, xs.first, dzs.first, k), dx_of<N, H>(d, xs.second, dzs.second, k)},
-              dx + i);
+          const auto a = gradients_of<N, H, M>(d, xs.first, added.first, dzs.first, k);
+          const auto b = gradients_of<N, H, M>(d, xs.second, added.second, dzs.second, k);
+          store_pair<kStream>(d, Pair<D>{a.dx, b.dx}, dx + i);
+          if (M == Addition::kShortcut && dshortcut != nullptr) {
+            store_pair<kStream>(d, Pair<D>{a.dy, b.dy}, dshortcut + i);
+          }
         });
   }
 
-  template <Norm N, Threshold H>
-  static void gradient_apply(Extent e, const T* x, const T* dz, const Coefficients<A>& k, T* dx, bool around_cache) {
+  // Whether a vector's address in one array is one in the other; the other may be missing.
+  static HWY_INLINE bool aligned_alike(const T* one, const T* other) {
+    const auto vector_bytes = static_cast<uintptr_t>(lanes(Tag<T>())) * sizeof(A);
+    return other == nullptr ||
+           reinterpret_cast<uintptr_t>(one) % vector_bytes == reinterpret_cast<uintptr_t>(other) % vector_bytes;
+  }
+
+  template <Norm N, Threshold H, Addition M>
+  static void gradient_apply(Extent e, const T* x, const T* shortcut, const T* dz, const Coefficients<A>& k, T* dx,
+                             T* dshortcut, bool around_cache) {
+    const bool streamed = around_cache && aligned_alike(dx, dshortcut);
     for (int64_t c = 0; c < e.channels; ++c) {
       const int64_t at = c * e.stride;
       const auto lanes_c = broadcast<N, H, true>(k, c);
-      if (around_cache) {
-        gradient_apply_map<N, H, true>(x + at, dz + at, lanes_c, dx + at, e.positions);
+      if (streamed) {
+        gradient_apply_map<N, H, M, true>(x + at, past(shortcut, at), dz + at, lanes_c, dx + at, past(dshortcut, at),
+                                          e.positions);
       } else {
-        gradient_apply_map<N, H, false>(x + at, dz + at, lanes_c, dx + at, e.positions);
+        gradient_apply_map<N, H, M, false>(x + at, past(shortcut, at), dz + at, lanes_c, dx + at, past(dshortcut, at),
+                                           e.positions);
       }
     }
-    if (around_cache) hwy::FlushStream();
+    if (streamed) hwy::FlushStream();
   }
 };
 

@@ -15,20 +15,25 @@
 // baseline.
 namespace frn::kernels::HWY_NAMESPACE {
 
-template <class Source, Norm N, Threshold H, typename T>
-void fill_pair(Loops<T>& loops) {
+template <class Source, Norm N, Threshold H, Addition M, typename T>
+void fill_variant(Loops<T>& loops) {
   constexpr int kNorm = static_cast<int>(N);
   constexpr int kThreshold = static_cast<int>(H);
-  loops.apply[kNorm][kThreshold] = Source::template apply<N, H>;
-  loops.gradient_sums[kNorm][kThreshold] = Source::template gradient_sums<N, H>;
-  loops.gradient_apply[kNorm][kThreshold] = Source::template gradient_apply<N, H>;
+  constexpr int kAddition = static_cast<int>(M);
+  loops.apply[kAddition][kNorm][kThreshold] = Source::template apply<N, H, M>;
+  loops.gradient_sums[kAddition][kNorm][kThreshold] = Source::template gradient_sums<N, H, M>;
+  loops.gradient_apply[kAddition][kNorm][kThreshold] = Source::template gradient_apply<N, H, M>;
 }
 
 template <class Source, Norm N, typename T>
 void fill_norm(Loops<T>& loops) {
-  fill_pair<Source, N, Threshold::kNone>(loops);
-  fill_pair<Source, N, Threshold::kConstant>(loops);
-  fill_pair<Source, N, Threshold::kAffine>(loops);
+  fill_variant<Source, N, Threshold::kNone, Addition::kNone>(loops);
+  fill_variant<Source, N, Threshold::kConstant, Addition::kNone>(loops);
+  fill_variant<Source, N, Threshold::kAffine, Addition::kNone>(loops);
+  if constexpr (kAddsShortcut<T> && N != Norm::kIdentity) {
+    fill_variant<Source, N, Threshold::kConstant, Addition::kShortcut>(loops);
+    fill_variant<Source, N, Threshold::kAffine, Addition::kShortcut>(loops);
+  }
 }
 
 template <class Source, typename T>

@@ -221,6 +221,28 @@ HWY_INLINE void store_some(D d, Vector<D> v, T* p, int64_t count) {
   }
 }
 
+// The values of a shortcut, or of its gradient, which may be missing, from an offset on.
+template <typename P>
+HWY_INLINE P past(P array, int64_t by) {
+  return array == nullptr ? nullptr : array + by;
+}
+// The shortcut's values from an offset on; nothing is read where none is added.
+template <Addition M, class D, typename T>
+HWY_INLINE Vector<D> load_shortcut(D d, const T* shortcut, int64_t at) {
+  if constexpr (M == Addition::kNone) return hn::Zero(d);
+  return load(d, shortcut + at);
+}
+template <Addition M, class D, typename T>
+HWY_INLINE Vector<D> load_some_shortcut(D d, const T* shortcut, int64_t count) {
+  if constexpr (M == Addition::kNone) return hn::Zero(d);
+  return load_some(d, shortcut, count);
+}
+template <Addition M, class D, typename T>
+HWY_INLINE Pair<D> load_shortcut_pair(D d, const T* shortcut, int64_t at) {
+  if constexpr (M == Addition::kNone) return {hn::Zero(d), hn::Zero(d)};
+  return load_pair(d, shortcut + at);
+}
+
 // Keeps the last `count` lanes, zeroes the others.
 template <class D>
 HWY_INLINE Vector<D> keep_last(D d, Vector<D> v, int64_t count) {
@@ -318,20 +340,22 @@ struct Value {
   Vector<D> d, y, threshold;
 };
 
-template <Norm N, Threshold H, class D>
-HWY_INLINE Value<D> evaluate(D, Vector<D> x, const Lanes<D>& k) {
+// `shortcut`: what is added to y; not looked at where nothing is.
+template <Norm N, Threshold H, Addition M, class D>
+HWY_INLINE Value<D> evaluate(D, Vector<D> x, Vector<D> shortcut, const Lanes<D>& k) {
   Value<D> v{x, x, k.tau};
   if constexpr (N == Norm::kCentered) v.d = hn::Sub(x, k.mean);
   if constexpr (N != Norm::kIdentity) v.y = hn::MulAdd(k.slope, v.d, k.beta);
+  if constexpr (M == Addition::kShortcut) v.y = hn::Add(v.y, shortcut);
   if constexpr (H == Threshold::kAffine) v.threshold = hn::MulAdd(k.kappa, v.y, k.tau);
   return v;
 }
 
 // z = y unless it is below its threshold; a NaN is passed on, not clipped away. x86's maximum returns its second
 // operand if either is NaN; Arm's returns the one that is a number, so there the comparison decides.
-template <Norm N, Threshold H, class D>
-HWY_INLINE Vector<D> z_of(D d, Vector<D> x, const Lanes<D>& k) {
-  const auto v = evaluate<N, H>(d, x, k);
+template <Norm N, Threshold H, Addition M, class D>
+HWY_INLINE Vector<D> z_of(D d, Vector<D> x, Vector<D> shortcut, const Lanes<D>& k) {
+  const auto v = evaluate<N, H, M>(d, x, shortcut, k);
   if constexpr (H == Threshold::kNone) return v.y;
   if constexpr (HWY_ARCH_X86) return hn::Max(v.threshold, v.y);
   return hn::IfThenElse(hn::Lt(v.y, v.threshold), v.threshold, v.y);
@@ -345,27 +369,33 @@ HWY_INLINE Vector<D> dy_of(D, const Value<D>& v, Vector<D> dz, const Lanes<D>& k
   return hn::IfThenElse(blocked, hn::Mul(k.kappa, dz), dz);
 }
 
-template <Norm N, Threshold H, class D>
-HWY_INLINE Vector<D> dx_of(D d, Vector<D> x, Vector<D> dz, const Lanes<D>& k) {
-  const auto v = evaluate<N, H>(d, x, k);
+// dy is also the shortcut's gradient.
+template <class D>
+struct ValueGradients {
+  Vector<D> dx, dy;
+};
+
+template <Norm N, Threshold H, Addition M, class D>
+HWY_INLINE ValueGradients<D> gradients_of(D d, Vector<D> x, Vector<D> shortcut, Vector<D> dz, const Lanes<D>& k) {
+  const auto v = evaluate<N, H, M>(d, x, shortcut, k);
   const auto dy = dy_of<H>(d, v, dz, k);
-  if constexpr (N == Norm::kIdentity) return dy;
+  if constexpr (N == Norm::kIdentity) return {dy, dy};
   // xhat first: xhat_scale*rstd alone underflows when |x| is huge.
   const auto xhat = hn::Mul(v.d, k.rstd);
-  if constexpr (N == Norm::kUncentered) return hn::MulAdd(k.slope, dy, hn::Mul(k.xhat_scale, xhat));
-  return hn::MulAdd(k.slope, dy, hn::MulAdd(k.xhat_scale, xhat, k.shift));
+  if constexpr (N == Norm::kUncentered) return {hn::MulAdd(k.slope, dy, hn::Mul(k.xhat_scale, xhat)), dy};
+  return {hn::MulAdd(k.slope, dy, hn::MulAdd(k.xhat_scale, xhat, k.shift)), dy};
 }
 
 // One chain of float additions for each sum that <N, H> has. Two chains of at most five terms are joined and then
 // added to doubles, so that a sum of any length stays below 8 units of 2^-24 (docs/numerics.md).
-template <Norm N, Threshold H, class D>
+template <Norm N, Threshold H, Addition M, class D>
 struct GradientChain {
   Vector<D> dy, dy_d, blocked_dz, blocked_dz_y;
 
   HWY_INLINE explicit GradientChain(D d) : dy(hn::Zero(d)), dy_d(dy), blocked_dz(dy), blocked_dz_y(dy) {}
   HWY_INLINE void clear(D d) { dy = dy_d = blocked_dz = blocked_dz_y = hn::Zero(d); }
-  HWY_INLINE void step(D d, Vector<D> x, Vector<D> dz, const Lanes<D>& k) {
-    const auto v = evaluate<N, H>(d, x, k);
+  HWY_INLINE void step(D d, Vector<D> x, Vector<D> shortcut, Vector<D> dz, const Lanes<D>& k) {
+    const auto v = evaluate<N, H, M>(d, x, shortcut, k);
     const auto g = dy_of<H>(d, v, dz, k);
     dy = hn::Add(dy, g);
     if constexpr (N != Norm::kIdentity) dy_d = hn::MulAdd(g, v.d, dy_d);
