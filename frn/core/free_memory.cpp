@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 namespace frn {
 namespace {
@@ -28,26 +29,45 @@ std::optional<int64_t> free_of_machine(const std::filesystem::path& root) {
   return available ? std::optional(*available + swap) : std::nullopt;
 }
 
-// Of the process's own group and of those around it the tightest counts.
+// A hierarchy of control groups: version 2's, or version 1's for memory.
+struct Hierarchy {
+  const char* folder;
+  const char* limit;
+  const char* used;
+};
+constexpr Hierarchy kVersion2{"sys/fs/cgroup", "memory.max", "memory.current"};
+constexpr Hierarchy kVersion1{"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"};
+
+// Of a group and of those around it the tightest counts.
+std::optional<int64_t> free_of_group(const std::filesystem::path& root, const Hierarchy& hierarchy,
+                                     std::filesystem::path group) {
+  std::optional<int64_t> least;
+  while (true) {
+    const auto folder = root / hierarchy.folder / group;
+    const auto limit = number_in(folder / hierarchy.limit);
+    const auto used = number_in(folder / hierarchy.used);
+    if (limit && used) {
+      const int64_t left = std::max<int64_t>(0, *limit - *used);
+      least = std::min(least.value_or(left), left);
+    }
+    if (group.empty()) return least;
+    group = group.parent_path();
+  }
+}
+
+// /proc/self/cgroup has lines "number:kinds:/group"; version 2's number is 0 and its kinds are empty.
 std::optional<int64_t> free_of_groups(const std::filesystem::path& root) {
   std::ifstream in(root / "proc/self/cgroup");
-  std::optional<int64_t> least;
   for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with("0::/")) continue;  // version 2; version 1 has a line for each kind of limit
-    const auto top = root / "sys/fs/cgroup";
-    std::filesystem::path group = line.substr(4);
-    while (true) {
-      const auto limit = number_in(top / group / "memory.max");
-      const auto used = number_in(top / group / "memory.current");
-      if (limit && used) {
-        const int64_t left = std::max<int64_t>(0, *limit - *used);
-        least = std::min(least.value_or(left), left);
-      }
-      if (group.empty()) break;
-      group = group.parent_path();
+    if (line.starts_with("0::/")) {
+      if (const auto free = free_of_group(root, kVersion2, line.substr(4))) return free;
+    }
+    constexpr std::string_view kMemory = ":memory:/";
+    if (const auto at = line.find(kMemory); at != std::string::npos) {
+      return free_of_group(root, kVersion1, line.substr(at + kMemory.size()));
     }
   }
-  return least;
+  return std::nullopt;
 }
 
 }  // namespace

@@ -39,6 +39,16 @@ TEST_F(FreeMemory, IsWhatTheTightestGroupAroundTheProcessLeaves) {
   EXPECT_EQ(free_memory(root_), 600000);
 }
 
+TEST_F(FreeMemory, KnowsTheFirstVersionOfGroupsToo) {
+  write_machine();
+  write("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/job\n0::/a\n");
+  write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "900000\n");
+  write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "400000\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "400000\n");
+  EXPECT_EQ(free_memory(root_), 500000);
+}
+
 TEST_F(FreeMemory, OfAGroupThatIsFullIsNone) {
   write_machine();
   write("proc/self/cgroup", "0::/\n");
