@@ -54,7 +54,7 @@ NormAddActGradients norm_add_act_backward(const NormAddActArguments& a, const Ad
     const auto like = result_like(x);
     return like.scalar_type() == type ? like : at::empty_like(like, like.options().dtype(type));
   };
-  return {like_x(needs[kAddX], x.scalar_type()), like_x(needs[kAddShortcut], a.shortcut.scalar_type()),
+  return {like_x(needs[kAddX], x.scalar_type()),   like_x(needs[kAddShortcut], a.shortcut.scalar_type()),
           like_if(needs[kAddWeight], n.weight, x), like_if(needs[kAddBias], n.bias, x),
           like_if(needs[kAddEps], n.eps, x),       like_if(needs[kAddTau], n.tau, x),
           like_if(needs[kAddKappa], n.kappa, x)};
