@@ -46,17 +46,18 @@ NormActResult norm_add_act_forward(const NormAddActArguments& a) {
 
 NormAddActGradients norm_add_act_backward(const NormAddActArguments& a, const AddBackwardArguments& backward) {
   a.check();
-  const auto& [x, weight, bias, eps, tau, kappa, groups, centered, activation] = a.norm;
+  const auto& n = a.norm;
+  const auto& x = n.x;
   const auto& needs = backward.needs;
   const auto like_x = [&](bool needed, at::ScalarType type) {
     if (!needed) return not_needed(x);
     const auto like = result_like(x);
     return like.scalar_type() == type ? like : at::empty_like(like, like.options().dtype(type));
   };
-  return {like_x(needs[kAddX], x.scalar_type()), like_x(needs[kAddShortcut], a.shortcut.scalar_type()),
-          like_if(needs[kAddWeight], weight, x), like_if(needs[kAddBias], bias, x),
-          like_if(needs[kAddEps], eps, x),       like_if(needs[kAddTau], tau, x),
-          like_if(needs[kAddKappa], kappa, x)};
+  return {like_x(needs[kAddX], x.scalar_type()),   like_x(needs[kAddShortcut], a.shortcut.scalar_type()),
+          like_if(needs[kAddWeight], n.weight, x), like_if(needs[kAddBias], n.bias, x),
+          like_if(needs[kAddEps], n.eps, x),       like_if(needs[kAddTau], n.tau, x),
+          like_if(needs[kAddKappa], n.kappa, x)};
 }
 
 at::Tensor act_forward(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
