@@ -143,7 +143,10 @@ def test_the_script_is_the_program(installed, tmp_path):
 
 def test_a_signal_reaches_the_program_and_its_exit_code_comes_back(installed, tmp_path):
     train = [installed[0].parent / "frn", "train", "--out", "a", "--model", "resnetv2-8", "--image-size", "8", "--steps", "100000"]
+    # Whoever started the tests in the background of a script has SIGINT ignored, and children would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     running = subprocess.Popen(train, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     while not (tmp_path / "a" / "log.jsonl").exists():
         assert running.poll() is None, running.communicate()
         time.sleep(0.05)
