@@ -2,6 +2,8 @@
 // for timm.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "frn/cli/allocator.h"
 #include "frn/cli/bench_processes.h"
 #include "frn/cli/bench_step.h"
@@ -21,6 +23,7 @@ struct BenchTrainOptions {
   std::vector<std::string> norms{"frn+tlu", "bn+relu", "gn+relu", "none+relu"};
   std::vector<std::string> layouts{"contiguous", "channels-last"};
   std::vector<std::string> memories{"auto"};
+  std::vector<std::string> standardised{"off"};
   std::vector<int64_t> processes;
   int threads = default_threads();
   int rounds = 7;
@@ -30,6 +33,7 @@ constexpr int64_t kPaperBatchPerDevice = 32;
 
 struct BenchTrainRow {
   std::string norm;
+  std::string weights_standardised;
   std::string memory;
   std::string layout;
   double images_per_second;
@@ -40,14 +44,17 @@ std::vector<BenchTrainRow> measure(const BenchTrainOptions& options, const std::
   std::vector<BenchStep> subjects;
   std::vector<BenchTrainRow> rows;
   for (const auto& norm : options.norms) {
-    for (const auto& memory : options.memories) {
-      auto step = options.step;
-      step.norm = norm;
-      step.layout = layout;
-      step.memory = memory;
-      subjects.emplace_back(step);
-      subjects.back().run();  // warms caches and the allocator
-      rows.push_back({norm, memory, layout, 0, peak_megabytes([&] { subjects.back().run(); })});
+    for (const auto& standardised : options.standardised) {
+      for (const auto& memory : options.memories) {
+        auto step = options.step;
+        step.norm = norm;
+        step.weights_standardised = standardised;
+        step.layout = layout;
+        step.memory = memory;
+        subjects.emplace_back(step);
+        subjects.back().run();  // warms caches and the allocator
+        rows.push_back({norm, standardised, memory, layout, 0, peak_megabytes([&] { subjects.back().run(); })});
+      }
     }
   }
   // Rounds interleave the subjects, so that a slow moment of the machine hits all of them.
@@ -62,11 +69,13 @@ std::vector<BenchTrainRow> measure(const BenchTrainOptions& options, const std::
 }
 
 void print_rows(const std::vector<BenchTrainRow>& rows) {
-  fmt::print("\n{}\n{:<22}{:>8}{:>10}{:>12}{:>20}\n", rows[0].layout, "norm", "memory", "images/s", "ratio",
-             "peak of a step, MB");
+  size_t width = 22;
+  for (const auto& row : rows) width = std::max(width, row.norm.size() + 2);
+  fmt::print("\n{}\n{:<{}}{:>14}{:>8}{:>10}{:>12}{:>20}\n", rows[0].layout, "norm", width, "standardised", "memory",
+             "images/s", "ratio", "peak of a step, MB");
   for (const auto& row : rows) {
-    fmt::print("{:<22}{:>8}{:>10.1f}{:>12.2f}{:>20.0f}\n", row.norm, row.memory, row.images_per_second,
-               row.images_per_second / rows[0].images_per_second, row.peak_megabytes);
+    fmt::print("{:<{}}{:>14}{:>8}{:>10.2f}{:>12.3f}{:>20.0f}\n", row.norm, width, row.weights_standardised, row.memory,
+               row.images_per_second, row.images_per_second / rows[0].images_per_second, row.peak_megabytes);
   }
 }
 
@@ -85,6 +94,7 @@ void run_alone(const BenchTrainOptions& options) {
     if (!options.as_json) print_rows(rows);
     for (const auto& row : rows) {
       out["rows"].push_back({{"norm", row.norm},
+                             {"weights_standardised", row.weights_standardised},
                              {"memory", row.memory},
                              {"layout", row.layout},
                              {"images_per_second", row.images_per_second},
@@ -102,6 +112,7 @@ ProcessesOptions processes_options(const BenchTrainOptions& options, const Given
   if (given.contains("--norms")) out.step.norm = options.norms.front();
   if (given.contains("--layouts")) out.step.layout = options.layouts.front();
   out.step.memory = options.memories.front();
+  out.step.weights_standardised = options.standardised.front();
   if (given.contains("--threads")) out.threads = options.threads;
   out.as_json = options.as_json;
   return out;
@@ -125,9 +136,10 @@ Command bench_train_command() {
           {{.name = "--model", .to = &options->step.model, .help = "The network; `frn info models` lists them"},
            {.name = "--norms", .to = &options->norms, .help = "Norms to compare; ratios are to the first"},
            {.name = "--weights-standardised",
-            .to = &options->step.weights_standardised,
+            .to = &options->standardised,
             .help = "How convolutions standardise their weights: off, plain, scaled or gain",
-            .value = "FORM"},
+            .value = "FORM,...",
+            .separator = ','},
            {.name = "--layouts",
             .to = &options->layouts,
             .help = "Memory layouts",
