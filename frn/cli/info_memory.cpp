@@ -34,15 +34,22 @@ int64_t largest_batch(const StepOptions& options, bool detects, double peak, dou
   return std::max<int64_t>(0, static_cast<int64_t>(std::floor((room - fixed) / per_image)));
 }
 
-int64_t largest_image(const StepOptions& options, bool detects, double peak, double room) {
-  auto half = options;
-  half.size = options.size / 2 / 32 * 32;  // as strides divide it
-  if (half.size < 32) return 0;
+// A smaller image to compare with, or, where the network takes none, a larger one; strides divide both.
+int64_t another_size(int64_t size, int64_t smallest) {
+  constexpr int64_t kStride = 32;
+  const int64_t half = size / 2 / kStride * kStride;
+  return half >= std::max(kStride, smallest) ? half : (size * 3 / 2 + kStride - 1) / kStride * kStride;
+}
+
+int64_t largest_image(const StepOptions& options, const MeasuredNetwork& network, double peak, double room) {
+  auto other = options;
+  other.size = another_size(options.size, network.smallest_size);
   const auto pixels = [](int64_t size) { return static_cast<double>(size * size); };
-  const double per_pixel = (peak - measure(half, detects).peak) / (pixels(options.size) - pixels(half.size));
+  const double per_pixel = (peak - measure(other, network.detects).peak) / (pixels(options.size) - pixels(other.size));
   const double fixed = peak - per_pixel * pixels(options.size);
   if (per_pixel <= 0 || room <= fixed) return 0;
-  return static_cast<int64_t>(std::sqrt((room - fixed) / per_pixel)) / 32 * 32;
+  const int64_t largest = static_cast<int64_t>(std::sqrt((room - fixed) / per_pixel)) / 32 * 32;
+  return largest >= network.smallest_size ? largest : 0;
 }
 
 }  // namespace
@@ -63,22 +70,22 @@ int64_t parse_bytes(std::string_view text) {
               "memory is given as a number with MB, GB, MiB or GiB, such as 8GB, but is '" + std::string(text) + "'");
 }
 
-Value measure_memory(const StepOptions& step, bool detects, int64_t weight_bytes, std::optional<int64_t> limit) {
+Value measure_memory(const StepOptions& step, const MeasuredNetwork& network, std::optional<int64_t> limit) {
   Value out{{"batch_per_device", step.batch_per_device},
             {"size", step.size},
             {"classes", step.classes},
-            {"weights_and_momentum_megabytes", 2e-6 * static_cast<double>(weight_bytes)},
+            {"weights_and_momentum_megabytes", 2e-6 * static_cast<double>(network.weight_bytes)},
             {"rows", Value::empty_list()}};
   if (limit) out["limit_megabytes"] = 1e-6 * static_cast<double>(*limit);
   for (const auto* const memory : {"least", "fast"}) {
     auto options = step;
     options.memory = memory;
-    const auto bytes = measure(options, detects);
+    const auto bytes = measure(options, network.detects);
     Value row{{"memory", memory}, {"kept_megabytes", 1e-6 * bytes.kept}, {"peak_megabytes", 1e-6 * bytes.peak}};
     if (limit) {
-      const double room = static_cast<double>(*limit) - 2.0 * static_cast<double>(weight_bytes);
-      row["largest_batch"] = largest_batch(options, detects, bytes.peak, room);
-      row["largest_image"] = largest_image(options, detects, bytes.peak, room);
+      const double room = static_cast<double>(*limit) - 2.0 * static_cast<double>(network.weight_bytes);
+      row["largest_batch"] = largest_batch(options, network.detects, bytes.peak, room);
+      row["largest_image"] = largest_image(options, network, bytes.peak, room);
     }
     out["rows"].push_back(row);
   }
@@ -99,8 +106,11 @@ void print_memory(const Value& memory) {
     fmt::print("{:<10}{:>24.0f}{:>18.0f}{:>28.0f}", row["memory"].as_text(), row["kept_megabytes"].as_number(), peak,
                peak + fixed);
     if (limited) {
-      fmt::print("{:>16}{:>16}", row["largest_batch"].as_whole(),
-                 fmt::format("{} px", row["largest_image"].as_whole()));
+      const auto or_none = [](int64_t number, const char* unit) {
+        return number > 0 ? std::to_string(number) + unit : std::string("none fits");
+      };
+      fmt::print("{:>16}{:>16}", or_none(row["largest_batch"].as_whole(), ""),
+                 or_none(row["largest_image"].as_whole(), " px"));
     }
     fmt::print("\n");
   }

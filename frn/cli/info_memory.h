@@ -14,8 +14,14 @@ namespace frn::cli {
 // "8GB", "500MB" or a number of bytes. Throws frn::Error.
 int64_t parse_bytes(std::string_view text);
 
-// `weight_bytes`: of the parameters. With a limit, also the largest batch and image that fit it.
-Value measure_memory(const StepOptions& step, bool detects, int64_t weight_bytes, std::optional<int64_t> limit);
+struct MeasuredNetwork {
+  bool detects = false;
+  int64_t smallest_size = 1;  // height and width, while training
+  int64_t weight_bytes = 0;   // of the parameters
+};
+
+// With a limit, also the largest batch and image that fit it; 0: none does.
+Value measure_memory(const StepOptions& step, const MeasuredNetwork& network, std::optional<int64_t> limit);
 void print_memory(const Value& memory);
 
 }  // namespace frn::cli

@@ -115,7 +115,11 @@ Value memory_of(const ModelRow& row, const InfoModelsOptions& options, int64_t p
                                   std::to_string(options.input_channels));
   }
   const auto limit = options.limit.empty() ? std::nullopt : std::optional(parse_bytes(options.limit));
-  return measure_memory(step, row.detects, parameters * static_cast<int64_t>(sizeof(float)), limit);
+  return measure_memory(step,
+                        {.detects = row.detects,
+                         .smallest_size = row.smallest_with_auxiliary,
+                         .weight_bytes = parameters * static_cast<int64_t>(sizeof(float))},
+                        limit);
 }
 
 void print_model(const InfoModelsOptions& options) {

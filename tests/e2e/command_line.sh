@@ -51,7 +51,10 @@ expect 0 'multiples of 32' "$frn" info models --norm gn+relu
 expect 0 '"multiply_adds": 4089184256' "$frn" info model resnetv1-50 --norm bn+relu --json
 expect 0 'stages.0.blocks.0.norm1.tau' "$frn" info model resnetv2-20 --parameters
 expect bad "did you mean 'resnetv2-50'" "$frn" info model resnetv2_50
-expect 0 'least +[0-9]+ +[0-9]+ +[0-9]+ +[1-9][0-9]* +[1-9][0-9]* px' "$frn" info model resnetv2-8 --memory --image-size 64 --limit 1GB
+expect 0 'least +[0-9]+ +[0-9]+ +[0-9]+ +[1-9][0-9]* +[1-9][0-9]* px' "$frn" info model resnetv2-8 --memory --limit 1GB
+# A network that takes no image of half the size.
+expect 0 'least +[0-9]+ +[0-9]+ +[0-9]+ +[1-9][0-9]* +[1-9][0-9]* px' "$frn" info model vgg-a-small --memory --limit 1GB
+expect 0 'least +[0-9]+ +[0-9]+ +[0-9]+ +none fits +none fits' "$frn" info model resnetv2-8 --memory --limit 1MB
 expect 0 '"kept_megabytes"' "$frn" info model retinanet-r8 --memory --image-size 128 --classes 3 --json
 expect bad "such as 8GB, but is 'much'" "$frn" info model resnetv2-8 --memory --limit much
 expect bad 'limit has no effect without --memory' "$frn" info model resnetv2-8 --limit 8GB
