@@ -120,8 +120,9 @@ std::vector<study::Cell> to_train(const std::vector<study::Cell>& all, const std
 int64_t jobs_of(const StudyOptions& options, const std::vector<PlannedCell>& plan) {
   if (options.jobs > 0) return options.jobs;
   const int64_t processors = std::max(1U, std::thread::hardware_concurrency());
-  const int64_t threads = plan.front().config.threads;  // 0: all
-  return threads > 0 ? std::max<int64_t>(1, processors / threads) : 1;
+  int64_t threads = 1;  // of the cell that has most; 0: all
+  for (const auto& one : plan) threads = std::max(threads, one.config.threads > 0 ? one.config.threads : processors);
+  return std::max<int64_t>(1, processors / threads);
 }
 
 void print_report(const study::Folder& folder) {
