@@ -1,6 +1,7 @@
 #include "frn/core/free_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -34,9 +35,24 @@ struct Hierarchy {
   const char* folder;
   const char* limit;
   const char* used;
+  std::array<std::string_view, 2> cached;  // lines of memory.stat
 };
-constexpr Hierarchy kVersion2{"sys/fs/cgroup", "memory.max", "memory.current"};
-constexpr Hierarchy kVersion1{"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"};
+constexpr Hierarchy kVersion2{"sys/fs/cgroup", "memory.max", "memory.current", {"active_file", "inactive_file"}};
+constexpr Hierarchy kVersion1{"sys/fs/cgroup/memory",
+                              "memory.limit_in_bytes",
+                              "memory.usage_in_bytes",
+                              {"total_active_file", "total_inactive_file"}};
+
+// Files that were read stay in memory and count as used, until somebody else needs the room.
+int64_t cached_by_group(const std::filesystem::path& folder, const Hierarchy& hierarchy) {
+  std::ifstream in(folder / "memory.stat");
+  std::string name;
+  int64_t total = 0;
+  for (int64_t bytes = 0; in >> name >> bytes;) {
+    if (std::find(hierarchy.cached.begin(), hierarchy.cached.end(), name) != hierarchy.cached.end()) total += bytes;
+  }
+  return total;
+}
 
 // Of a group and of those around it the tightest counts.
 std::optional<int64_t> free_of_group(const std::filesystem::path& root, const Hierarchy& hierarchy,
@@ -47,7 +63,8 @@ std::optional<int64_t> free_of_group(const std::filesystem::path& root, const Hi
     const auto limit = number_in(folder / hierarchy.limit);
     const auto used = number_in(folder / hierarchy.used);
     if (limit && used) {
-      const int64_t left = std::max<int64_t>(0, *limit - *used);
+      const int64_t left =
+          std::max<int64_t>(0, *limit - std::max<int64_t>(0, *used - cached_by_group(folder, hierarchy)));
       least = std::min(least.value_or(left), left);
     }
     if (group.empty()) return least;

@@ -49,6 +49,27 @@ TEST_F(FreeMemory, KnowsTheFirstVersionOfGroupsToo) {
   EXPECT_EQ(free_memory(root_), 500000);
 }
 
+// A container that has read a large data set is full of its files.
+TEST_F(FreeMemory, CountsWhatAGroupHoldsOfFilesAsFree) {
+  write_machine();
+  write("proc/self/cgroup", "0::/\n");
+  write("sys/fs/cgroup/memory.max", "1000000\n");
+  write("sys/fs/cgroup/memory.current", "990000\n");
+  write("sys/fs/cgroup/memory.stat",
+        "anon 300000\nfile 690000\nshmem 40000\ninactive_file 500000\nactive_file 150000\n");
+  EXPECT_EQ(free_memory(root_), 660000);
+}
+
+TEST_F(FreeMemory, CountsFilesInTheFirstVersionOfGroupsToo) {
+  write_machine();
+  write("proc/self/cgroup", "4:memory:/\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000000\n");
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", "990000\n");
+  write("sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 1\nactive_file 2\ntotal_inactive_file 500000\ntotal_active_file 150000\n");
+  EXPECT_EQ(free_memory(root_), 660000);
+}
+
 TEST_F(FreeMemory, OfAGroupThatIsFullIsNone) {
   write_machine();
   write("proc/self/cgroup", "0::/\n");
