@@ -86,7 +86,7 @@ do-format:
 do-lint: do-format-check
 	@bad=$$($(SOURCES) | grep -Ev '^([a-z0-9_]+/)*[a-z0-9_]+(-inl)?\.[a-z]+$$'); [ -z "$$bad" ] || \
 	  { echo "lint: file names are snake_case, unlike: $$bad" >&2; exit 1; }
-	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh tools/check-all.sh .ci/run bench/gpu_check.sh; fi
+	@if command -v shellcheck >/dev/null; then shellcheck tools/setup.sh tools/check-all.sh tools/keep-results.sh .ci/run bench/gpu_check.sh; fi
 	+@$(MAKE) build-lint/build.ninja PRESET=lint
 	@cmake --build build-lint --target frn_commit >/dev/null
 	@"$(PYTHON)" "$(CLANG_TIDY)/run-clang-tidy.py" -quiet -hide-progress -clang-tidy-binary "$(CLANG_TIDY)/clang-tidy" -p build-lint -j $(JOBS)

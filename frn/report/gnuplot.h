@@ -53,7 +53,8 @@ struct LineChart {
   int height = 480;
 };
 
-// Whether any point can be drawn. gnuplot fails for a chart without one.
+// Whether any point can be drawn. gnuplot warns of a curve without one, and fails for a chart.
+bool has_points(const Curve& curve);
 bool has_points(const LineChart& chart);
 
 // A chart takes a tenth of a second.

@@ -209,9 +209,11 @@ std::string gnuplot_script(const LineChart& chart) {
   std::string bars;
   std::string lines;
   for (size_t i = 0; i < chart.curves.size(); ++i) {
-    data += fmt::format("$curve{} << EOD\n{}EOD\n", i, data_of(chart.curves[i]));
-    bars += bars_of(chart.curves[i], i);
-    lines += (i == 0 ? "" : ", ") + line_of(chart.curves[i], i);
+    const auto& curve = chart.curves[i];
+    if (!has_points(curve)) continue;  // gnuplot warns of data without any
+    data += fmt::format("$curve{} << EOD\n{}EOD\n", i, data_of(curve));
+    bars += bars_of(curve, i);
+    lines += (lines.empty() ? "" : ", ") + line_of(curve, i);
   }
   const auto plot = "plot " + bars + lines + "\n";
   if (!chart.inset) return settings_of(chart) + data + plot;

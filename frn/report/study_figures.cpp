@@ -123,7 +123,7 @@ void add_over_columns(const study::Results& results, const study::Figure& figure
   });
   if (has_points(ours)) out.push_back({figure.file, caption_of(results, figure, ours), ours});
   if (!has_points(paper)) return;
-  out.push_back({figure.file + "-paper", fmt::format("The paper's values on ImageNet ({}).", study.place), paper});
+  out.push_back({figure.file + "-paper", fmt::format("The paper's values ({}).", study.place), paper});
 }
 
 std::optional<Run> run_of(const study::Folder& folder, const study::CellResult& result) {
