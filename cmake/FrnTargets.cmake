@@ -54,6 +54,9 @@ target_include_directories(frn_settings SYSTEM INTERFACE "${FRN_INCLUDE_FIRST}")
 target_compile_options(frn_settings INTERFACE "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 # LibTorch's headers then include the operators that they use, not all of them.
 target_compile_definitions(frn_settings INTERFACE AT_PER_OPERATOR_HEADERS)
+# Without NDEBUG some classes of LibTorch's headers have members that the wheel's library does not know of (RecordFunction, which
+# frn/onnx listens to). CMake's Release has it anyway.
+target_compile_definitions(frn_settings INTERFACE $<$<NOT:$<CONFIG:Release>>:NDEBUG>)
 # Compiling takes half as long as with -O3, and only what runs hot would gain from that: frn_hot.
 target_compile_options(frn_settings INTERFACE $<$<CONFIG:Release>:-O1>)
 if(FRN_SANITIZE)
