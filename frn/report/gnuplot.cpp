@@ -8,9 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <thread>
@@ -115,14 +113,6 @@ std::optional<std::string> read_until(const Descriptor& from, Clock::time_point 
 }
 
 }  // namespace
-
-bool has_points(const Curve& curve) {
-  return std::any_of(curve.y.begin(), curve.y.end(), [](double y) { return std::isfinite(y); });
-}
-
-bool has_points(const LineChart& chart) {
-  return std::any_of(chart.curves.begin(), chart.curves.end(), [](const Curve& curve) { return has_points(curve); });
-}
 
 void write_file(const std::filesystem::path& path, const std::string& text) { write_whole_file(path, text, "report"); }
 

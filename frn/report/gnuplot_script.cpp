@@ -191,6 +191,14 @@ std::string bars_of(const Curve& curve, size_t number) {
 
 }  // namespace
 
+bool has_points(const Curve& curve) {
+  return std::any_of(curve.y.begin(), curve.y.end(), [](double y) { return std::isfinite(y); });
+}
+
+bool has_points(const LineChart& chart) {
+  return std::any_of(chart.curves.begin(), chart.curves.end(), [](const Curve& curve) { return has_points(curve); });
+}
+
 // All but letters, digits and spaces as their octal numbers, which gnuplot reads inside double quotes: so no byte can
 // end the string or the line, or be a command in backquotes or a macro. After a first 0 gnuplot takes up to four
 // digits, and a fourth that belonged to the text would be taken too: all four are written.
