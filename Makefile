@@ -98,7 +98,7 @@ $(FOLDER)/build.ninja: .deps/environment.mk CMakePresets.json
 	@made_for="$$(pwd -P), $(TORCH_DIR), $(COMPILER)"; \
 	if [ -e $(FOLDER)/made-for ] && [ "$$(cat $(FOLDER)/made-for)" != "$$made_for" ]; then rm -rf $(FOLDER); fi; \
 	mkdir -p $(FOLDER) && echo "$$made_for" >$(FOLDER)/made-for
-	@[ -e $@ ] || echo "frn: compiling for the first time: four to nine minutes on two processors"
+	@[ -e $@ ] || echo "frn: compiling for the first time: two to nine minutes on two processors"
 	@CXX="$(COMPILER)" cmake --preset $(PRESET) "-DFRN_TORCH_DIR=$(call absolute,$(TORCH_DIR))" \
 	  "-DFRN_PYTHON=$(if $(findstring /,$(PYTHON)),$(call absolute,$(PYTHON)),$(PYTHON))" \
 	  -DFRN_BUILD_TESTS=$(BUILD_TESTS) $(CMAKE_ARGS) >$(FOLDER)/configure.log || { cat $(FOLDER)/configure.log; exit 1; }
