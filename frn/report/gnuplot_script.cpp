@@ -120,12 +120,23 @@ std::string titles_at_ends(const LineChart& chart) {
   return s;
 }
 
+// gnuplot counts on narrower letters than the picture has, and cuts off the last title of a full row.
+int columns_of_legend(const LineChart& chart) {
+  constexpr int kMargins = 80;  // in pixels
+  constexpr int kSample = 56;
+  constexpr int kLetter = 8;
+  size_t longest = 1;
+  for (const auto& curve : chart.curves) longest = std::max(longest, std::min(curve.title.size(), kLongestText));
+  return std::max(1, (chart.width - kMargins) / (kSample + kLetter * static_cast<int>(longest)));
+}
+
 std::string legend_of(const LineChart& chart) {
   switch (chart.legend) {
     case Legend::kAtEnds:
       return titles_at_ends(chart);
     case Legend::kAbove:
-      return "set key outside top left horizontal Left reverse samplen 2 noenhanced\n";
+      return fmt::format("set key outside top left horizontal Left reverse samplen 2 maxcols {} noenhanced\n",
+                         columns_of_legend(chart));
     case Legend::kRight:
       break;
   }
