@@ -108,6 +108,9 @@ Judgement same_training(const NamedCell& a, const NamedCell& b, Verdict verdict)
 Judgement lacking(const NamedCell& cell, Verdict verdict = Verdict::kUndecided) {
   const auto& s = cell.summary;
   if (s.failed > 0) return {verdict, cell.name() + " failed"};
+  if (s.open > 0 && s.seeds > 1) {
+    return {verdict, fmt::format("{} is open in {} of {} seeds", cell.name(), s.open, s.seeds)};
+  }
   if (s.open > 0) return {verdict, cell.name() + " was not trained to the end"};
   return {verdict, fmt::format("{} diverged in {} of {} seeds", cell.name(), s.diverged, s.seeds)};
 }

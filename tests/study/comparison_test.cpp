@@ -80,6 +80,20 @@ TEST(StudyComparison, OneTrainingIsNeitherAboveNorApart) {
   EXPECT_EQ(judge_close(a, b, 0.5).verdict, Verdict::kHolds) << "the same, whatever it learned";
 }
 
+TEST(StudyComparison, AnOpenSeedIsSaidAsOneAndNotAsTheCell) {
+  const auto other = cell("BN", "", {80, 81, 82});
+  auto some = cell("FRN", "", {90, 91});
+  some.summary.seeds = 3;
+  some.summary.open = 1;
+  const auto judged = judge_higher(some, other, 0);
+  EXPECT_EQ(judged.verdict, Verdict::kUndecided);
+  EXPECT_EQ(judged.reason, "FRN is open in 1 of 3 seeds");
+  auto none = cell("FRN", "", {});
+  none.summary.seeds = 1;
+  none.summary.open = 1;
+  EXPECT_EQ(judge_higher(none, other, 0).reason, "FRN was not trained to the end");
+}
+
 TEST(StudyComparison, VerdictsAreCounted) {
   const auto of = [](const std::vector<Verdict>& verdicts) {
     std::vector<JudgedClaim> claims;
