@@ -42,7 +42,7 @@ def norm_act(
     """
     if groups is None:
         groups = x.size(1) if x.dim() > 1 else 1  # the operator says what is wrong with a vector
-    return torch.ops.frn.norm_act(x, weight, bias, _as_tensor(eps, x), tau, kappa, groups, centered, activation)
+    return torch.ops.frn.norm_act.default(x, weight, bias, _as_tensor(eps, x), tau, kappa, groups, centered, activation)
 
 
 def norm_act_conv(
@@ -82,7 +82,7 @@ def norm_act_conv(
     def each(numbers: int | Sequence[int]) -> list[int]:
         return [numbers] * (x.dim() - 2) if isinstance(numbers, int) else list(numbers)
 
-    return torch.ops.frn.norm_act_conv(
+    return torch.ops.frn.norm_act_conv.default(
         x,
         weight,
         bias,
@@ -129,19 +129,19 @@ def norm_add_act(
     """
     if groups is None:
         groups = x.size(1) if x.dim() > 1 else 1
-    return torch.ops.frn.norm_add_act(
+    return torch.ops.frn.norm_add_act.default(
         x, shortcut, weight, bias, _as_tensor(eps, x), tau, kappa, groups, centered, activation
     )
 
 
 def frn_tlu(x: Tensor, weight: Tensor, bias: Tensor, tau: Tensor, eps: Tensor | float = 1e-6) -> Tensor:
     """The paper's listing: max(weight*x/sqrt(mean(x^2) + |eps|) + bias, tau), statistics per sample and channel."""
-    return torch.ops.frn.frn_tlu(x, weight, bias, tau, _as_tensor(eps, x))
+    return torch.ops.frn.frn_tlu.default(x, weight, bias, tau, _as_tensor(eps, x))
 
 
 def act(y: Tensor, tau: Tensor | None = None, kappa: Tensor | None = None, *, activation: str) -> Tensor:
     """The activation alone, max(y, kappa*y + tau), for use after a batch norm or a residual addition."""
-    return torch.ops.frn.act(y, tau, kappa, activation)
+    return torch.ops.frn.act.default(y, tau, kappa, activation)
 
 
 def proxy(
@@ -153,7 +153,7 @@ def proxy(
     have for normal numbers in place of the normalised x. All are [C]; kappa stays as it is. Use them with the activation
     tlu, or affine_tlu where there is a kappa. Differentiable twice.
     """
-    return torch.ops.frn.proxy(weight, bias, tau, kappa)
+    return torch.ops.frn.proxy.default(weight, bias, tau, kappa)
 
 
 def standardise(weight: Tensor, gain: Tensor | None = None, *, scaled: bool = True, eps: float = 1e-6) -> Tensor:
@@ -164,7 +164,7 @@ def standardise(weight: Tensor, gain: Tensor | None = None, *, scaled: bool = Tr
         scaled: whether filters are divided by the root of their fan-in.
         eps: added to a filter's variance.
     """
-    return torch.ops.frn.standardise(weight, gain, scaled, eps)
+    return torch.ops.frn.standardise.default(weight, gain, scaled, eps)
 
 
 def implementations() -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 
@@ -57,7 +58,10 @@ ACTIVATIONS = {row["name"]: ActivationRow(**row) for row in _TABLE["activations"
 
 @dataclass(frozen=True)
 class NormActSpec:
-    """A method with its options and an activation: a value that can be compared, printed and pickled."""
+    """A method with its options and an activation: a value that can be compared, printed and pickled.
+
+    Properties are worked out once: a layer asks for them in every call, and with small maps that showed.
+    """
 
     norm: NormRow
     activation: ActivationRow
@@ -90,16 +94,16 @@ class NormActSpec:
         value = self.options.get(key)
         return value if isinstance(value, str) else ""
 
-    @property
+    @cached_property
     def eps_learned(self) -> bool:
         return self.word("eps") != ""
 
-    @property
+    @cached_property
     def eps_exponential(self) -> bool:
         """Whether eps = 1e-6 + exp(eps_l), the paper's alternative to 1e-6 + |eps_l|."""
         return self.word("eps") == "learned_exp"
 
-    @property
+    @cached_property
     def eps(self) -> float:
         """The fixed value, or where training starts when eps is learned."""
         if self.eps_learned:
@@ -107,18 +111,18 @@ class NormActSpec:
         written = self.number("eps")
         return self.norm.default_eps if written is None else written
 
-    @property
+    @cached_property
     def eps_start(self) -> float:
         """What the learned part of eps starts at, in both forms."""
         written = self.number("eps_start")
         return LEARNED_EPS_START if written is None else written
 
-    @property
+    @cached_property
     def proxy(self) -> bool:
         """Whether the layer also normalises its activations. Without an activation there is nothing to normalise."""
         return self.word("proxy") == "true" and self.activation.name != "none"
 
-    @property
+    @cached_property
     def eps_per_channel(self) -> bool:
         return self.word("eps_shape") == "channel"
 
