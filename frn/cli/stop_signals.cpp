@@ -22,6 +22,7 @@ std::atomic<int64_t> request_began{0};
 std::atomic<const char*> shown_at_first{nullptr};
 std::atomic<bool> second_ends{false};
 std::array<struct sigaction, kSignals.size()> before{};
+struct sigaction pipe_before {};
 
 // Only what is safe in a handler.
 void on_signal(int number) {
@@ -46,6 +47,10 @@ void on_signal(int number) {
   errno = saved;
 }
 
+// A reader that ends, as `tee` does on the same Ctrl-C, must not end the run before its checkpoint: writing to it fails
+// instead. Not ignored but handled, so that programs started from here begin with the usual way.
+void on_closed_pipe(int) {}
+
 }  // namespace
 
 void catch_stop_signals(SecondRequest second, const char* notice) {
@@ -54,6 +59,10 @@ void catch_stop_signals(SecondRequest second, const char* notice) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;  // a write to a log must not end half-way
+  struct sigaction closed {};
+  closed.sa_handler = on_closed_pipe;
+  closed.sa_flags = SA_RESTART;
+  sigaction(SIGPIPE, &closed, &pipe_before);
   for (size_t i = 0; i < kSignals.size(); ++i) {
     sigaction(kSignals[i], nullptr, &before[i]);
     // Ignored from the start: by nohup, or by a shell that put the program into the background.
@@ -62,6 +71,7 @@ void catch_stop_signals(SecondRequest second, const char* notice) {
 }
 
 void release_stop_signals() {
+  sigaction(SIGPIPE, &pipe_before, nullptr);
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before[i], nullptr);
 }
 

@@ -35,8 +35,9 @@ FolderLock::FolderLock(const std::filesystem::path& folder, const Options& optio
 }
 
 FolderLock::~FolderLock() {
-  // Nobody can take the file between its removal and the end of the lock: who opened it before finds it gone.
-  if (!options_.for_children) unlink(path_.c_str());
+  // Nobody can take the file between its removal and the end of the lock: who opened it before finds it gone. In the
+  // place of a folder that was moved, the file is somebody else's.
+  if (!options_.for_children && is_in_place()) unlink(path_.c_str());
   close(descriptor_);
   if (name_ >= 0) close(name_);
 }
@@ -84,7 +85,7 @@ bool FolderLock::take_name(int refusal) {
   return true;
 }
 
-// The holder before may have removed the file after it was opened here.
+// While it is taken: the holder before may have removed the file after it was opened here.
 bool FolderLock::is_in_place() const {
   struct stat held {};
   struct stat there {};

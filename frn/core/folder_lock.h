@@ -25,6 +25,9 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  // Whether the folder's lock still is the file that is held: not when the folder was moved or removed.
+  bool is_in_place() const;
+
   // A sentence when the folder's file system takes no locks: a name of this machine's is held instead, so that a holder
   // on another machine goes unseen.
   const std::optional<std::string>& weakness() const { return weakness_; }
@@ -32,7 +35,6 @@ class FolderLock {
  private:
   bool take();
   bool take_name(int refusal);
-  bool is_in_place() const;
   std::string holder() const;
 
   std::filesystem::path folder_, path_;

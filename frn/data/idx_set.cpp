@@ -26,6 +26,21 @@ std::vector<std::string> numbered(size_t count) {
   return names;
 }
 
+IdxArray load(const std::filesystem::path& folder, const std::string& name, size_t dimensions) {
+  const auto path = find_file(folder, name);
+  return parse_idx(read_file(path, kIdxSetOperation, kLongestIdxFile), dimensions, path.string());
+}
+
+// What is learned says which classes there are: a validation set may lack the last of them, and must not have more.
+std::vector<std::string> classes_of_training(const std::filesystem::path& folder) {
+  const std::string name = "train-labels-idx1-ubyte";
+  if (!std::filesystem::exists(folder / name) && !std::filesystem::exists(folder / (name + ".gz"))) return {};
+  const auto labels = load(folder, name, 1);
+  const auto values = labels.values();
+  return values.empty() ? std::vector<std::string>{}
+                        : numbered(size_t{*std::max_element(values.begin(), values.end())} + 1);
+}
+
 }  // namespace
 
 std::shared_ptr<const Dataset> make_idx_set(IdxArray images, const IdxArray& labels, const SetFacts& facts,
@@ -55,18 +70,15 @@ std::shared_ptr<const Dataset> make_idx_set(IdxArray images, const IdxArray& lab
 
 std::shared_ptr<const Dataset> open_idx(const std::filesystem::path& folder, Split split, const SetFacts& usual) {
   const std::string part = split == Split::kTrain ? "train" : "t10k";
-  const auto load = [&](const std::string& name, size_t dimensions) {
-    const auto path = find_file(folder, part + name);
-    return parse_idx(read_file(path, kIdxSetOperation, kLongestIdxFile), dimensions, path.string());
-  };
-  auto images = load("-images-idx3-ubyte", 3);
-  const auto labels = load("-labels-idx1-ubyte", 1);
+  auto images = load(folder, part + "-images-idx3-ubyte", 3);
+  const auto labels = load(folder, part + "-labels-idx1-ubyte", 1);
   auto facts = usual;
   // Files of MNIST and Fashion-MNIST differ in their contents alone.
   if (are_fashion_labels(labels.values(), split)) facts = fashion_facts();
   // Each set is of one size; images that are not square become so.
   facts.image_size = std::max(images.shape[1], images.shape[2]);
-  return make_idx_set(std::move(images), labels, facts, (folder / (part + "-images-idx3-ubyte")).string(), {});
+  return make_idx_set(std::move(images), labels, facts, (folder / (part + "-images-idx3-ubyte")).string(),
+                      split == Split::kTrain ? std::vector<std::string>{} : classes_of_training(folder));
 }
 
 }  // namespace frn::data

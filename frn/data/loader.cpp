@@ -182,6 +182,7 @@ class Loader::Impl {
         next_to_start_(options.first_batch),
         next_to_give_(options.first_batch) {
     check(options);
+    for (const auto& sample : options.known_broken) count_broken(sample);
     try {
       for (int64_t i = 0; i < options.workers; ++i) workers_.emplace_back([this] { work(); });
     } catch (...) {
@@ -288,12 +289,18 @@ class Loader::Impl {
     }
   }
 
+  // Gives whether it is another one than those before.
+  bool count_broken(const BrokenSample& sample) {
+    if (!broken_.emplace(sample.name).second) return false;
+    list_ += "\n  " + sample.name + ": " + sample.reason;
+    return true;
+  }
+
   // When a batch is given, not when it is prepared: so the batch at which a run ends does not depend on the workers.
   void note_broken(const Prepared& prepared) {
     for (const auto& [index, reason] : prepared.broken) {
-      if (!broken_.emplace(index).second) continue;
-      newly_broken_.push_back({preparer_.name(index), reason});
-      list_ += "\n  " + newly_broken_.back().name + ": " + reason;
+      const BrokenSample sample{preparer_.name(index), reason};
+      if (count_broken(sample)) newly_broken_.push_back(sample);
     }
     if (static_cast<int64_t>(broken_.size()) <= options_.broken_limit) return;
     throw Error("loader", "at most " + std::to_string(options_.broken_limit) + " samples may be broken but " +
@@ -324,7 +331,7 @@ class Loader::Impl {
   std::vector<std::thread> workers_;
 
   // Of the caller's thread alone.
-  std::set<int64_t> broken_;
+  std::set<std::string> broken_;  // by name
   std::vector<BrokenSample> newly_broken_;
   std::string list_;
   std::exception_ptr failure_;

@@ -28,6 +28,7 @@ struct LoaderOptions {
   bool channels_last = false;
   OnBroken on_broken = OnBroken::kReplace;
   int64_t broken_limit = 100;  // more different broken samples than that end the run with frn::Error that lists them
+  std::vector<BrokenSample> known_broken{};  // told before, of a run that goes on: counted, and not told again
 };
 
 // How many batches of so many bytes are prepared ahead: two for each worker, which takes one at a time, and at least

@@ -1,11 +1,15 @@
 #include "frn/data/pipeline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
+#include "frn/core/error.h"
 #include "frn/data/augment.h"
+#include "frn/data/decode.h"
 #include "frn/data/pixel_loops.h"
 #include "frn/data/pixels.h"
 #include "frn/data/resize.h"
@@ -55,6 +59,12 @@ PreparedImage middle_of(const ImageSource& source, const Pipeline& pipeline) {
     return std::max(shorter, shorter * side / std::min(size.height, size.width));
   };
   const Size wanted{longer(size.height), longer(size.width)};
+  if (wanted.height > kMostPixels / wanted.width) {
+    throw Error("image",
+                fmt::format("{} x {} pixels, {} x {} with the shorter side resized for evaluation_crop, are more "
+                            "than {}",
+                            size.width, size.height, wanted.width, wanted.height, kMostPixels));
+  }
   const auto begin = [&](int64_t side) {
     return static_cast<int64_t>(std::nearbyint(static_cast<double>(side - pipeline.size) / 2));
   };
@@ -133,6 +143,12 @@ void write_distorted(const PreparedImage& prepared, Random& random, const Pipeli
 }  // namespace
 
 Geometry Pipeline::run(const ImageSource& source, RandomKey key, std::span<float> out, PixelLayout layout) const {
+  if (channels != 1 && channels != 3) {
+    throw Error("pipeline",
+                fmt::format("channels must be 1 or 3 but are {}; a set of other images prepares its samples "
+                            "itself (Dataset::sample)",
+                            channels));
+  }
   Random random(key);
   const auto prepared = prepare(source, random, *this);
   if (colour && channels == 3) {

@@ -33,6 +33,9 @@ Image to_grey(const Image& colours) {
 
 Image with_channels(Image image, int64_t channels) {
   if (image.channels == channels) return image;
+  if (channels != 1 && channels != 3) {
+    throw Error("image", "an image becomes one of 1 or 3 channels, not of " + std::to_string(channels));
+  }
   return channels == 3 ? to_colours(image) : to_grey(image);
 }
 

@@ -83,14 +83,14 @@ Place read_place(const ReadVariable& read) {
                             std::to_string(place.world) + ", but is " + std::to_string(place.rank));
   }
   if (const auto local = read(launcher->local_rank)) place.local_rank = whole(launcher->local_rank, *local);
+  if (const auto restarts = read("TORCHELASTIC_RESTART_COUNT")) {
+    place.restarts = whole("TORCHELASTIC_RESTART_COUNT", *restarts);
+  }
   if (place.world == 1) return place;
   place.master_address = address_of(*launcher, place, read);
   const auto port = read("MASTER_PORT");
   place.master_port = port ? whole("MASTER_PORT", *port) : kPort;
   place.agent_store = read("TORCHELASTIC_USE_AGENT_STORE") == "True";
-  if (const auto restarts = read("TORCHELASTIC_RESTART_COUNT")) {
-    place.restarts = whole("TORCHELASTIC_RESTART_COUNT", *restarts);
-  }
   return place;
 }
 

@@ -12,7 +12,7 @@ namespace frn {
 
 struct DecayRule {
   bool norms = false;   // of norms and of activations that learn, frn's and torch::nn's: gamma, beta, tau, kappa, eps
-  bool biases = false;  // of convolutions and linear layers
+  bool biases = false;  // of convolutions, linear layers and others: by their names, which have "bias" in them
 };
 
 struct ParameterGroups {
@@ -21,7 +21,8 @@ struct ParameterGroups {
   List not_decayed;
 };
 
-// Every parameter of the module once, in the order of its layers.
+// Every parameter of the module once, in the order of its layers. One that layers share has the name of its first
+// place, and is not decayed if one of its places says so.
 ParameterGroups parameter_groups(const torch::nn::Module& module, const DecayRule& rule = {});
 
 }  // namespace frn

@@ -100,6 +100,12 @@ class SyncBatchNorm : public torch::autograd::Function<SyncBatchNorm> {
 
   // With xhat = (x - mean)/sigma: dx = weight/sigma*(dy - mean(dy) - xhat*mean(dy*xhat)), means over all ranks' values.
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    // The statistics are constants here, so that a graph of these gradients would be another function's.
+    if (at::GradMode::is_enabled()) {
+      throw Error("bn",
+                  "statistics over all devices can be differentiated once but create_graph asks for twice; take "
+                  "bn without sync=true, or a per-sample method such as frn");
+    }
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &weight = saved[1], &mean = saved[2], &var = saved[3];
     const double eps = context->saved_data["eps"].toDouble();

@@ -61,10 +61,18 @@ void one_input(Translation& t, const Call& call) {
   t.result(call, t.node(kOp, {t.operand(tensor_of(call, 0))}));
 }
 
+// In x * 2 torch takes the 2 for a number of x's type; ONNX wants it to be one.
+std::string as_float(Translation& t, ValueId id) {
+  const auto& value = t.value(id);
+  const bool whole = !value.from_input && value.constant.defined() && !value.constant.is_floating_point();
+  if (!whole || !value.trouble.empty()) return t.operand(id);
+  return t.constant(value.name.empty() ? "numbers" : value.name, value.constant.to(at::kFloat));
+}
+
 template <const char* kOp>
 void two_inputs(Translation& t, const Call& call) {
   if (call.arguments.size() > 2 && number_of(call, 2) != 1) refuse(call, "has a factor, which cannot be exported");
-  t.result(call, t.node(kOp, {t.operand(tensor_of(call, 0)), t.operand(tensor_of(call, 1))}));
+  t.result(call, t.node(kOp, {as_float(t, tensor_of(call, 0)), as_float(t, tensor_of(call, 1))}));
 }
 
 void unchanged(Translation& t, const Call& call) { t.result(call, t.operand(tensor_of(call, 0))); }

@@ -165,7 +165,8 @@ at::Tensor composite_act(const at::Tensor& y, const OptionalTensor& tau, const O
 at::Tensor composite_act_result(const at::Tensor& y, const OptionalTensor& tau, const OptionalTensor& kappa,
                                 Activation activation) {
   const auto wide = y.to(accumulate_type(y.scalar_type()));
-  return activate(wide, tau, kappa, activation).to(y.scalar_type());
+  const auto z = activate(wide, tau, kappa, activation).to(y.scalar_type());
+  return z.is_same(y) ? z.clone() : z;  // as the kernels: what writes into z leaves y alone
 }
 
 std::array<at::Tensor, 3> composite_act_backward(const at::Tensor& dz_in, const at::Tensor& y_in,

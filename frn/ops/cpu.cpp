@@ -1,7 +1,7 @@
 // The CPU key: brings tensors into the layout that the kernels take, allocates, and runs them on ATen's threads.
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <torch/library.h>
@@ -26,6 +26,18 @@ namespace {
 using kernels::Layout;
 using kernels::Norm;
 using kernels::Threshold;
+
+// Tensors of no values yet, past the dispatcher: a call makes up to nine of them, and on small maps that showed.
+at::Tensor new_tensor(at::IntArrayRef sizes, at::ScalarType type) {
+  return at::Tensor(at::detail::empty_cpu(sizes, type));
+}
+
+at::Tensor new_like(const at::Tensor& x) {
+  if (!x.is_non_overlapping_and_dense()) return at::empty_like(x);
+  return at::Tensor(at::detail::empty_strided_cpu(x.sizes(), x.strides(), x.scalar_type()));
+}
+
+at::Tensor no_gradient(const at::Tensor& x) { return new_tensor({0}, x.scalar_type()); }
 
 // Below this many values a parallel region costs more than it saves (measured: about 5 us to start one).
 constexpr int64_t kGrain = 32768;
@@ -122,7 +134,7 @@ kernels::Problem<T> describe(const NormActArguments& a, const Laid& x, Parameter
 template <typename T>
 at::Tensor workspace_for(const kernels::Problem<T>& p, const kernels::Plan& plan, int threads) {
   const auto bytes = static_cast<int64_t>(kernels::workspace_bytes(p, plan, threads));
-  return at::empty({bytes}, at::kByte);  // CPU tensors are 64-byte aligned
+  return new_tensor({bytes}, at::kByte);  // CPU tensors are 64-byte aligned
 }
 
 // Which of the implementations to use; a wrong FRN_IMPLEMENTATION becomes an ordinary PyTorch error here.
@@ -185,10 +197,10 @@ void add_shortcut(kernels::Problem<T>& p, const OptionalTensor& shortcut, at::Te
 // With a shortcut: norm_add_act, of arguments that kernels_add().
 NormActResult forward_by_kernels(const NormActArguments& a, const OptionalTensor& shortcut) {
   const auto x = lay_out(a.x);
-  const auto z = at::empty_like(x.tensor);
-  const auto options = a.x.options().dtype(accumulate_type(a.x.scalar_type()));
-  const auto mean = a.centered ? at::empty({a.x.size(0), a.groups}, options) : at::empty({0}, options);
-  const auto rstd = at::empty({a.x.size(0), a.groups}, options);
+  const auto z = new_like(x.tensor);
+  const auto type = accumulate_type(a.x.scalar_type());
+  const auto mean = a.centered ? new_tensor({a.x.size(0), a.groups}, type) : new_tensor({0}, type);
+  const auto rstd = new_tensor({a.x.size(0), a.groups}, type);
   if (a.x.numel() == 0) return {z, mean.zero_(), rstd.zero_()};
   with_kernel_type(a.x.scalar_type(), [&]<typename T>(T) {
     using A = kernels::Accumulate<T>;
@@ -229,7 +241,7 @@ at::Tensor sum_over_samples(const at::Tensor& partials, int row, int64_t columns
   const int64_t samples = partials.size(0);
   const int64_t sample_stride = partials.stride(0);
   const A* const first = partials.const_data_ptr<A>() + row * partials.stride(1);
-  auto out = at::empty({columns}, partials.options());
+  auto out = new_tensor({columns}, partials.scalar_type());
   A* const target = out.mutable_data_ptr<A>();
   constexpr int64_t kBlock = 64;  // columns: whole cache lines of the result per task
   at::parallel_for(0, (columns + kBlock - 1) / kBlock,
@@ -256,16 +268,14 @@ struct Partials {
   at::Tensor memory;
 
   Partials(const Laid& laid) : x(laid.tensor) {
-    memory =
-        at::empty({x.size(0), kernels::kPartialRows, x.size(1)},
-                  x.options().dtype(c10::CppTypeToScalarType<A>::value).memory_format(at::MemoryFormat::Contiguous));
+    memory = new_tensor({x.size(0), kernels::kPartialRows, x.size(1)}, c10::CppTypeToScalarType<A>::value);
   }
   at::Tensor gradient(bool needed, const OptionalTensor& parameter, int row) const {
-    if (!needed || !parameter) return not_needed(x);
+    if (!needed || !parameter) return no_gradient(x);
     return sum_over_samples<A>(memory, row, memory.size(2)).to(parameter->scalar_type());
   }
   at::Tensor eps_gradient(bool needed, const NormActArguments& a) const {
-    if (!needed) return not_needed(x);
+    if (!needed) return no_gradient(x);
     const auto per_group = sum_over_samples<A>(memory, kernels::kPartialEps, a.groups);
     if (a.eps_per_channel()) return per_group.to(a.eps.scalar_type());
     // Not at::sum: on many threads it may add in another order.
@@ -281,10 +291,10 @@ NormAddActGradients backward_by_kernels(const NormActArguments& a, const Optiona
   const auto& needs = backward.needs;
   const auto x = lay_out(a.x);
   // The loops that write dshortcut write dx beside it.
-  const auto dx = needs[kX] || needs_dshortcut ? at::empty_like(x.tensor) : not_needed(a.x);
-  const auto dshortcut = needs_dshortcut ? at::empty_like(x.tensor) : not_needed(a.x);
+  const auto dx = needs[kX] || needs_dshortcut ? new_like(x.tensor) : no_gradient(a.x);
+  const auto dshortcut = needs_dshortcut ? new_like(x.tensor) : no_gradient(a.x);
   if (a.x.numel() == 0) {
-    return {needs[kX] ? dx : not_needed(a.x),        dshortcut,
+    return {needs[kX] ? dx : no_gradient(a.x),       dshortcut,
             zeros_if(needs[kWeight], a.weight, a.x), zeros_if(needs[kBias], a.bias, a.x),
             zeros_if(needs[kEps], a.eps, a.x),       zeros_if(needs[kTau], a.tau, a.x),
             zeros_if(needs[kKappa], a.kappa, a.x)};
@@ -306,7 +316,7 @@ NormAddActGradients backward_by_kernels(const NormActArguments& a, const Optiona
     p.partials = partials.memory.template mutable_data_ptr<A>();
     run_backward(p);
     return std::make_tuple(
-        needs[kX] ? like_input(dx, a.x) : not_needed(a.x), needs_dshortcut ? like_input(dshortcut, a.x) : dshortcut,
+        needs[kX] ? like_input(dx, a.x) : no_gradient(a.x), needs_dshortcut ? like_input(dshortcut, a.x) : dshortcut,
         partials.gradient(needs[kWeight], a.weight, kernels::kPartialGamma),
         partials.gradient(needs[kBias], a.bias, kernels::kPartialBeta), partials.eps_gradient(needs[kEps], a),
         partials.gradient(needs[kTau], a.tau, kernels::kPartialTau),
@@ -339,7 +349,7 @@ at::Tensor act_forward(const at::Tensor& y_in, const OptionalTensor& tau, const 
                        std::string_view activation) {
   const auto kind = check_act(y_in, tau, kappa, activation);
   const auto y = lay_out(y_in);
-  auto z = at::empty_like(y.tensor);
+  auto z = new_like(y.tensor);
   if (y_in.numel() == 0) return z;
   with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {
     Parameters<kernels::Accumulate<T>> parameters(y_in.size(1));
@@ -357,7 +367,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> act_backward(const at::Tensor& dz
   const auto kind = check_act(y_in, tau, kappa, activation);
   check_gradient("act", "y", dz_in, y_in);
   const auto y = lay_out(y_in);
-  const auto dy = needs[0] ? at::empty_like(y.tensor) : not_needed(y_in);
+  const auto dy = needs[0] ? new_like(y.tensor) : no_gradient(y_in);
   if (y_in.numel() == 0) return {dy, zeros_if(needs[1], tau, y_in), zeros_if(needs[2], kappa, y_in)};
   const auto dz = in_layout(dz_in, y.layout, single_values(y_in));
   return with_kernel_type(y_in.scalar_type(), [&]<typename T>(T) {

@@ -48,6 +48,11 @@ data::SetFacts set_from(const Value& from) {
   facts.image_size = from.at("image_size").as_whole();
   read_numbers(from.at("mean"), facts.mean);
   read_numbers(from.at("deviation"), facts.deviation);
+  constexpr int64_t kMost = 1 << 16;
+  for (const int64_t count : {facts.channels, facts.image_size}) {
+    if (count < 0 || count > kMost)
+      throw ValueError(fmt::format("channels and image_size must be from 0 to {}", kMost));
+  }
   return facts;
 }
 

@@ -48,6 +48,18 @@ class TopKScore : public Score {
   TopK top_k_;
 };
 
+// One sentence here, where the library below would say "out of bounds" and no more.
+void check_labels(const at::Tensor& labels, const at::Tensor& logits, const data::Batch& batch) {
+  const auto* const values = labels.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < labels.numel(); ++i) {
+    if (values[i] >= 0 && values[i] < logits.size(-1)) continue;
+    const auto name = static_cast<size_t>(i) < batch.names.size() ? batch.names[static_cast<size_t>(i)] : "a sample";
+    throw Error("classification",
+                fmt::format("labels must be from 0 to {}, as the network has {} outputs, but {} has {}",
+                            logits.size(-1) - 1, logits.size(-1), name, values[i]));
+  }
+}
+
 }  // namespace
 
 Classification::Classification(ClassificationOptions options) : options_(std::move(options)) {}
@@ -55,7 +67,9 @@ Classification::Classification(ClassificationOptions options) : options_(std::mo
 std::vector<NamedLoss> Classification::losses(const Outputs& outputs, const data::Batch& batch,
                                               const LossContext& context) const {
   const double smoothing = context.training ? options_.label_smoothing : 0;
-  const auto labels = batch.labels().to(outputs.at(0).device());
+  const auto given = batch.labels();
+  check_labels(given, outputs.at(0), batch);
+  const auto labels = given.to(outputs[0].device());
   std::vector<NamedLoss> out{{"class_loss", cross_entropy(outputs[0], labels, smoothing)}};
   if (outputs.size() > 1) {
     out.push_back({"auxiliary_loss", options_.auxiliary_weight * cross_entropy(outputs[1], labels, smoothing)});

@@ -19,6 +19,7 @@ constexpr double kDetectorSteps = 125'000;
 constexpr double kDetectorImages = 64;
 constexpr double kDetectorWarmup = 2'000;
 constexpr double kCocoImages = 118'287;
+constexpr double kMostEpochs = 1e6;  // times batches, these still are a number of steps
 
 void must(bool holds, std::string_view key, std::string_view expected, const auto& got) {
   if (!holds) throw Error("train", fmt::format("{} must be {} but is {}", key, expected, got));
@@ -53,7 +54,7 @@ void check_counts(const TrainSettings& config) {
 }
 
 void check_numbers(const TrainSettings& config) {
-  must(std::isfinite(config.epochs) && config.epochs > 0, "epochs", "more than 0", config.epochs);
+  must(config.epochs > 0 && config.epochs <= kMostEpochs, "epochs", "more than 0 and at most 1e6", config.epochs);
   must(!config.lr_base || (std::isfinite(*config.lr_base) && *config.lr_base >= 0), "lr_base", "0 or more",
        config.lr_base.value_or(0));
   must(config.momentum >= 0 && config.momentum < 1, "momentum", "from 0 to below 1", config.momentum);

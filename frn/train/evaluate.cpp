@@ -41,15 +41,37 @@ struct SetSums {
   }
 };
 
-// Over all ranks, in double: counts stay whole numbers. A rank that had no batch does not know the losses' names: it
-// learns them.
-void add_up(dist::Group& group, SetSums& sums) {
-  auto names = Value::empty_list();
-  for (const auto& loss : sums.losses) names.push_back(loss.key);
-  const auto known = parse_json(group.broadcast_text(to_json(names)));
-  if (sums.losses.empty()) {
-    for (const auto& name : known.as_list()) sums.losses.push_back({name.as_text(), 0});
+// Every rank's numbers, in the order of ranks; each may have another count.
+std::vector<std::vector<double>> gather_lists(dist::Group& group, std::span<const double> own) {
+  const auto lengths = group.gather(at::tensor({static_cast<int64_t>(own.size())}, at::kLong));
+  auto padded = at::zeros({std::max<int64_t>(1, lengths.max().item<int64_t>())}, at::kDouble);
+  std::copy(own.begin(), own.end(), padded.mutable_data_ptr<double>());
+  const auto all = group.gather(padded).contiguous();
+  std::vector<std::vector<double>> out;
+  for (int64_t rank = 0; rank < group.world(); ++rank) {
+    const double* const first = all.const_data_ptr<double>() + rank * all.size(1);
+    out.emplace_back(first, first + lengths[rank].item<int64_t>());
   }
+  return out;
+}
+
+// A rank that had no batch, or none that could be read, does not know the losses' names: it learns them from the first
+// rank that does.
+void learn_names(dist::Group& group, NamedValues& losses) {
+  auto names = Value::empty_list();
+  for (const auto& loss : losses) names.push_back(loss.key);
+  const auto text = to_json(names);
+  for (const auto& letters : gather_lists(group, std::vector<double>(text.begin(), text.end()))) {
+    if (!losses.empty()) return;
+    std::string theirs(letters.size(), ' ');
+    std::transform(letters.begin(), letters.end(), theirs.begin(), [](double c) { return static_cast<char>(c); });
+    for (const auto& name : parse_json(theirs).as_list()) losses.push_back({name.as_text(), 0});
+  }
+}
+
+// Over all ranks, in double: counts stay whole numbers.
+void add_up(dist::Group& group, SetSums& sums) {
+  learn_names(group, sums.losses);
   std::vector<double> numbers{sums.samples, sums.weight};
   for (const auto& loss : sums.losses) numbers.push_back(loss.value);
   const auto all = at::tensor(numbers, at::kDouble);
@@ -60,19 +82,10 @@ void add_up(dist::Group& group, SetSums& sums) {
   for (size_t i = 0; i < sums.losses.size(); ++i) sums.losses[i].value = values[2 + i];
 }
 
-// Every rank's score in one, in the order of ranks; packs may have different lengths.
+// Every rank's score in one, in the order of ranks.
 std::unique_ptr<Score> merged(dist::Group& group, const Task& task, const Score& own) {
-  const auto packed = own.pack();
-  const auto lengths = group.gather(at::tensor({static_cast<int64_t>(packed.size())}, at::kLong));
-  const auto longest = lengths.max().item<int64_t>();
-  auto padded = at::zeros({std::max<int64_t>(1, longest)}, at::kDouble);
-  std::copy(packed.begin(), packed.end(), padded.mutable_data_ptr<double>());
-  const auto all = group.gather(padded).contiguous();
   auto out = task.make_score();
-  for (int64_t rank = 0; rank < group.world(); ++rank) {
-    const double* const first = all.const_data_ptr<double>() + rank * all.size(1);
-    out->merge({first, static_cast<size_t>(lengths[rank].item<int64_t>())});
-  }
+  for (const auto& packed : gather_lists(group, own.pack())) out->merge(packed);
   return out;
 }
 

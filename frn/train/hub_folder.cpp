@@ -199,6 +199,14 @@ void check_licence(const std::string& licence) {
   throw Error("export", "a licence must be an SPDX name such as Apache-2.0 but is '" + one_line(licence) + "'");
 }
 
+// A shared folder comes from anywhere, and images are read by what stands in it.
+void check_images(const data::SetFacts& facts) {
+  if (facts.channels != 1 && facts.channels != 3) throw ValueError("channels must be 1 or 3");
+  if (facts.image_size < 1) throw ValueError("image_size must be at least 1");
+  const bool positive = std::all_of(facts.deviation.begin(), facts.deviation.end(), [](float d) { return d > 0; });
+  if (!positive) throw ValueError("deviations must be more than 0");
+}
+
 }  // namespace
 
 bool is_hub_folder(const std::filesystem::path& folder) {
@@ -255,6 +263,8 @@ TrainedModel open_hub_folder(const std::filesystem::path& folder, Weights weight
     trained.config = settings_from(value.at("settings"));
     for (const auto& name : value.at("label_names").as_list()) trained.classes.push_back(name.as_text());
     trained.facts = set_from(value.at("set"));
+    check_images(trained.facts);
+    check(trained.config);
     trained.step = value.at("step").as_whole();
     trained.averaged = value.at("weights").as_text() == "averaged";
   } catch (const ValueError& error) {

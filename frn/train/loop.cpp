@@ -201,7 +201,19 @@ void Loop::send_optimizer() {
   if (!group_->is_first()) optimizer_->load(all);
 }
 
-void Loop::check_same_data(const TrainState& saved) const {
+void Loop::check_same_training(const TrainState& saved) const {
+  const auto must_be = [](const char* what, auto before, auto now) {
+    if (before == now) return;
+    throw Error("train", fmt::format("a resumed run must have the {} it began with, {}, but has {}; give the settings "
+                                     "of its config.toml or start another run",
+                                     what, before, now));
+  };
+  must_be("images per step", saved.batch_global, state_.batch_global);
+  must_be("seed", saved.seed, state_.seed);
+  if (saved.facts) {
+    must_be("channels of an image", saved.facts->channels, state_.facts->channels);
+    must_be("image size of the set", saved.facts->image_size, state_.facts->image_size);
+  }
   if (saved.samples == state_.samples && saved.classes == state_.classes) return;
   throw Error(
       "train",
@@ -214,7 +226,7 @@ void Loop::load(const CheckpointFolder::Found& found) {
   for (const auto& sentence : found.damaged) {
     parts_.events.warned(sentence + "; going on from " + found.path.string());
   }
-  check_same_data(found.checkpoint.state);
+  check_same_training(found.checkpoint.state);
   load_state(module_, found.checkpoint.model);
   optimizer_->load(found.checkpoint.optimizer);
   if (average_) average_->load(found.checkpoint.averages);
@@ -255,19 +267,23 @@ StepResult Loop::gradient(const data::Batch& batch) {
 void Loop::add_up(StepResult& result) {
   stops_ = *stop_;
   if (group_->world() == 1) return;
-  std::vector<double> numbers{result.loss * result.weight, result.weight, static_cast<double>(result.samples),
+  // Losses that are shares of the ranks' mean weight already have their own weight in them.
+  const bool weighed = !parts_.task->weighs_samples();
+  const double factor = weighed ? 1 : result.weight;
+  std::vector<double> numbers{result.loss * factor, result.weight, static_cast<double>(result.samples),
                               stops_ ? 1.0 : 0.0};
-  for (const auto& part : result.losses) numbers.push_back(part.value * result.weight);
+  for (const auto& part : result.losses) numbers.push_back(part.value * factor);
   numbers.insert(numbers.end(), result.score.begin(), result.score.end());
   const auto sums = at::tensor(numbers, at::kDouble);
   group_->all_reduce(sums);
   const double* value = sums.const_data_ptr<double>();
-  result.loss = value[0] / value[1];
+  const double whole = weighed ? static_cast<double>(group_->world()) : value[1] > 0 ? value[1] : 1;
+  result.loss = value[0] / whole;
   result.weight = value[1];
   result.samples = std::llround(value[2]);
   stops_ = value[3] > 0;
   value += 4;
-  for (auto& part : result.losses) part.value = *value++ / result.weight;
+  for (auto& part : result.losses) part.value = *value++ / whole;
   for (auto& number : result.score) number = *value++;
 }
 
@@ -346,7 +362,7 @@ void Loop::validate() {
                                 .broken_limit = settings_.broken_limit,
                                 .group = group_});
   if (average_) average_->swap();
-  tell_broken(result.broken);
+  tell_broken(result.broken, data::Split::kValidation);
   const ValidationRow row{.step = state_.step, .epoch = epoch(), .values = result.values, .samples = result.samples};
   if (records_) records_->add(row);
   if (group_->is_first()) parts_.events.validated(row);
@@ -354,15 +370,16 @@ void Loop::validate() {
 
 void Loop::save() {
   if (!group_->is_first()) return;
+  if (hold_ != nullptr) hold_->check_in_place();
   state_.running.score = running_score_->pack();
   Checkpoint checkpoint{state_, state_of(module_), optimizer_->state(), {}};
   if (average_) checkpoint.averages = average_->averages();
   checkpoints_.save(checkpoint);
 }
 
-void Loop::tell_broken(const std::vector<data::BrokenSample>& broken) {
+void Loop::tell_broken(const std::vector<data::BrokenSample>& broken, data::Split split) {
   for (const auto& sample : broken) {
-    if (records_) records_->add_broken(state_.step, sample);
+    if (records_) records_->add_broken(state_.step, sample, split);
     parts_.events.warned("cannot read " + sample.name + ": " + sample.reason);
   }
 }
@@ -409,12 +426,14 @@ Outcome Loop::end(Status status, std::string message) {
   outcome.train = records_->train_at_the_end();
   outcome.validation = records_->last_validation();
   outcome.best = records_->best_validation();
+  if (hold_ != nullptr) hold_->check_in_place();
   records_->end(outcome, parts_.folder.metrics());
   return outcome;
 }
 
 Outcome Loop::run(const std::atomic<bool>& stop, const RunHold* hold) {
   if (hold == nullptr) return loop(stop);
+  hold_ = hold;
   hold->write(parts_.config_text);
   try {
     return loop(stop);
@@ -437,7 +456,8 @@ Outcome Loop::loop(const std::atomic<bool>& stop) {
                        .first_batch = state_.step,
                        .channels_last = settings_.channels_last(),
                        .on_broken = data::OnBroken::kReplace,
-                       .broken_limit = settings_.broken_limit});
+                       .broken_limit = settings_.broken_limit,
+                       .known_broken = records_ ? records_->known_broken() : std::vector<data::BrokenSample>{}});
   module_.train();
   const int64_t last = settings_.max_steps > 0 ? std::min(settings_.max_steps, plan_.steps) : plan_.steps;
   const bool alone = group_->world() == 1;
@@ -445,7 +465,7 @@ Outcome Loop::loop(const std::atomic<bool>& stop) {
     const Stopwatch watch;
     const double waited_before = loader.seconds_waited();
     const auto batch = loader.next();
-    tell_broken(loader.newly_broken());
+    tell_broken(loader.newly_broken(), data::Split::kTrain);
     if (!update(*batch)) return end(Status::kDiverged, explain_divergence(*batch));
     count_time(watch.seconds(), loader.seconds_waited() - waited_before);
     after_update(*batch);

@@ -54,7 +54,7 @@ class Loop {
   void start_alike();
   void send_optimizer();
   void load(const CheckpointFolder::Found& found);
-  void check_same_data(const TrainState& saved) const;
+  void check_same_training(const TrainState& saved) const;
   bool finished() const { return state_.step >= plan_.steps; }
   // Whether something that is done every so many steps is due after the step just made.
   bool due(int64_t every) const { return finished() || state_.step % every == 0; }
@@ -75,7 +75,7 @@ class Loop {
   void log_training();
   void validate();
   void save();
-  void tell_broken(const std::vector<data::BrokenSample>& broken);
+  void tell_broken(const std::vector<data::BrokenSample>& broken, data::Split split);
   std::string explain_divergence(const data::Batch& batch);
   Outcome end(Status status, std::string message = "");
 
@@ -93,6 +93,7 @@ class Loop {
   Step step_;
   CheckpointFolder checkpoints_;
   std::optional<Records> records_;  // rank 0's
+  const RunHold* hold_ = nullptr;   // rank 0's, while it runs
   const std::atomic<bool>* stop_ = nullptr;
   bool stops_ = false;  // all ranks agreed to
 

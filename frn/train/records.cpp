@@ -5,6 +5,8 @@
 namespace frn::train {
 namespace {
 
+constexpr const char* kBrokenEvent = "broken_image";
+
 std::optional<int64_t> resumed_after(int64_t first_step) {
   return first_step > 0 ? std::optional(first_step) : std::nullopt;
 }
@@ -25,6 +27,7 @@ Records::Records(const RunFolder& folder, int64_t first_step, int64_t seed, std:
     if (name == nullptr) continue;
     if (*name == kTrainEvent) remember(train_row(line));
     if (*name == kValidationEvent) remember(validation_row(line));
+    if (*name == kBrokenEvent) remember_broken(line);
   }
   log_.append({{"event", first_step > 0 ? "resume" : "start"},
                {"step", first_step},
@@ -92,8 +95,17 @@ void Records::add(int64_t step, const std::vector<LayerState>& layers) {
   log_.append({{"event", kLayersEvent}, {"step", step}, {"layers", to_value(layers)}});
 }
 
-void Records::add_broken(int64_t step, const data::BrokenSample& sample) {
-  log_.append({{"event", "broken_image"}, {"step", step}, {"name", sample.name}, {"reason", sample.reason}});
+void Records::add_broken(int64_t step, const data::BrokenSample& sample, data::Split split) {
+  Value line{{"event", kBrokenEvent}, {"step", step}, {"name", sample.name}, {"reason", sample.reason}};
+  if (split == data::Split::kValidation) line["set"] = kValidationEvent;
+  log_.append(line);
+}
+
+void Records::remember_broken(const Value& line) {
+  const auto* const name = line.find("name");
+  const auto* const reason = line.find("reason");
+  if (name == nullptr || reason == nullptr || line.find("set") != nullptr) return;
+  known_broken_.push_back({name->as_text(), reason->as_text()});
 }
 
 void Records::end(const Outcome& outcome, const std::filesystem::path& metrics) {

@@ -47,11 +47,19 @@ RunHold::~RunHold() {
   remove_empty(made_);
 }
 
+void RunHold::check_in_place() const {
+  if (lock_->is_in_place()) return;
+  throw Error("train", folder_.path.string() +
+                           " was moved or removed while it was trained, so nothing more is written; " +
+                           "a moved run goes on from its newest checkpoint with --resume --out and its new path");
+}
+
 void RunHold::write(const std::string& config_text) const {
   if (contents_of(folder_.config()) != config_text) write_whole_file(folder_.config(), config_text, "train");
 }
 
 void RunHold::discard(const std::vector<fs::path>& files) const {
+  if (!lock_->is_in_place()) return;
   std::error_code error;
   for (const auto& file : files) fs::remove(file, error);
   fs::remove(folder_.config(), error);

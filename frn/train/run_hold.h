@@ -22,6 +22,9 @@ class RunHold {
   RunHold(const RunHold&) = delete;
   RunHold& operator=(const RunHold&) = delete;
 
+  // Throws frn::Error when the folder that is held is no longer there: what stands at its path is somebody else's.
+  void check_in_place() const;
+
   bool fresh() const { return fresh_; }  // no run was there
   const std::optional<std::string>& weakness() const { return lock_->weakness(); }
 

@@ -48,13 +48,16 @@ std::shared_ptr<dist::Group> joined(std::shared_ptr<dist::Group> group, const Tr
   return group;
 }
 
-// A process is a device, unless it is told to be several.
-void settle_devices(TrainSettings& settings, int64_t world) {
-  if (settings.devices == 1) settings.devices = world;
-  if (settings.devices % world != 0) {
-    throw Error("train",
-                fmt::format("devices must be a multiple of the {} processes but is {}", world, settings.devices));
-  }
+// On rank 0. A process is a device, unless it is told to be several. A run that goes on keeps the devices that it has:
+// with others it would be another training.
+void settle_devices(TrainSettings& settings, int64_t world, const RunFolder& folder) {
+  const bool fresh = !folder.holds_run();
+  if (settings.devices == 1) settings.devices = fresh ? world : folder.read_config().devices;
+  if (settings.devices % world == 0) return;
+  throw Error(
+      "train",
+      fmt::format("devices must be a multiple of the {} processes but is {}{}", world, settings.devices,
+                  fresh ? "" : ", which a resumed run keeps; go on with a number of processes that divides it"));
 }
 
 // On rank 0; else null.
@@ -177,7 +180,7 @@ Outcome Trainer::run(const std::atomic<bool>& stop) {
   settings = options_;
   if (hold) {
     if (!hold->fresh()) settings = resumed(folder, settings);
-    settle_devices(settings, group->world());
+    settle_devices(settings, group->world(), folder);
   }
   if (group->world() > 1) read_toml_text(agreed, group->broadcast_text(to_toml(settings)), "rank 0's settings");
   arrange(network_.module(), settings);
@@ -205,7 +208,8 @@ Outcome train(const RunFolder& folder, const TrainConfig& asked, const TrainerEv
   auto config = asked;
   check(config);
   group = joined(std::move(group), config);
-  settle_devices(config, group->world());
+  if (group->is_first()) settle_devices(config, group->world(), folder);
+  if (group->world() > 1) config.devices = std::stoll(group->broadcast_text(std::to_string(config.devices)));
   const Threads threads(config.threads);
   const auto hold = hold_of(folder, *group, events);
   const auto data = data::parse_data_name(config.data);

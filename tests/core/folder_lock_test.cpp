@@ -65,6 +65,20 @@ TEST_F(Locks, PatienceWaitsForTheHolder) {
   ends.join();
 }
 
+TEST_F(Locks, KnowsThatItsFolderWasMovedAndLeavesAnotherHoldersFile) {
+  const auto place = folder_ / "run";
+  std::filesystem::create_directory(place);
+  std::optional<FolderLock> moved(std::in_place, place, options_);
+  EXPECT_TRUE(moved->is_in_place());
+  std::filesystem::rename(place, folder_ / "elsewhere");
+  EXPECT_FALSE(moved->is_in_place());
+  std::filesystem::create_directory(place);
+  const FolderLock next(place, options_);
+  EXPECT_FALSE(moved->is_in_place());
+  moved.reset();
+  EXPECT_TRUE(next.is_in_place());
+}
+
 TEST_F(Locks, AFolderThatIsNotThereIsOneSentence) {
   EXPECT_NE(error_of([&] { const FolderLock lock(folder_ / "none", options_); }).find("cannot make the folder's lock"),
             std::string::npos);

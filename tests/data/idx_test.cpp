@@ -132,6 +132,18 @@ TEST_F(IdxSet, ReadsBothSplitsByMnistsNames) {
   EXPECT_THROW(train->open(2), Error);
 }
 
+TEST_F(IdxSet, TheTrainingLabelsSayWhichClassesThereAre) {
+  write("train-images-idx3-ubyte", header({2, 1, 1}) + "ab");
+  write("train-labels-idx1-ubyte", header({2}) + "\x03" + "\x01");
+  write("t10k-images-idx3-ubyte", header({1, 1, 1}) + "c");
+  write("t10k-labels-idx1-ubyte", header({1}) + "\x02");
+  EXPECT_EQ(open(Split::kValidation)->classes(), open(Split::kTrain)->classes());
+  write("t10k-labels-idx1-ubyte", header({1}) + "\x04");
+  EXPECT_NE(complaint_of_open(Split::kValidation).find("labels must be below 4 but one is 4"), std::string::npos);
+  fs::remove(folder_ / "train-labels-idx1-ubyte");
+  EXPECT_EQ(open(Split::kValidation)->classes().size(), 5U) << "a folder of the test files alone can be evaluated";
+}
+
 TEST_F(IdxSet, SaysWhichFileIsMissingOrDoesNotFit) {
   EXPECT_NE(complaint_of_open().find("must hold train-images-idx3-ubyte or"), std::string::npos);
   write("train-images-idx3-ubyte", header({2, 2, 2}) + "abcdefgh");

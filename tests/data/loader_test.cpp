@@ -113,6 +113,21 @@ TEST(Loader, ReplacesABrokenSampleAndTellsOfItOnce) {
             (std::vector<std::string>{"image 11: [fake] image 11 is broken", "image 4: [fake] image 4 is broken"}));
 }
 
+TEST(Loader, BrokenSamplesThatWereToldBeforeCountAndAreNotToldAgain) {
+  const auto set = std::make_shared<FakeSet>(kSamples, std::set<int64_t>{4, 11});
+  const std::vector<BrokenSample> known{{"image 4", "[fake] image 4 is broken"}};
+  Loader loader(set, small_pipeline(), order_of(3), {.workers = 0, .known_broken = known});
+  std::vector<std::string> told;
+  while (loader.next()) {
+    for (const auto& broken : loader.newly_broken()) told.push_back(broken.name);
+  }
+  EXPECT_EQ(told, std::vector<std::string>{"image 11"});
+  Loader limited(set, small_pipeline(), order_of(3), {.workers = 0, .broken_limit = 1, .known_broken = known});
+  const auto message = message_of(limited);
+  EXPECT_NE(message.find("image 4"), std::string::npos) << message;
+  EXPECT_NE(message.find("image 11"), std::string::npos) << message;
+}
+
 TEST(Loader, LeavesABrokenSampleOutWhenAsked) {
   const auto set = std::make_shared<FakeSet>(kSamples, std::set<int64_t>{5, 6, 7, 8, 9, 36});
   const auto batches = all_batches(set, order_of(1, true, false), {.workers = 2, .on_broken = OnBroken::kSkip});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frn/core/error.h"
 #include "frn/data/pixels.h"
 #include "tests/data/fake_set.h"
 
@@ -41,6 +42,20 @@ TEST(Pipeline, GreyBecomesThreeEqualChannelsAndColoursTheirLuma) {
   EXPECT_TRUE(std::equal(three.begin(), three.begin() + 16, three.begin() + 32));
   const MemorySource red(Image{{1, 1}, 3, {255, 0, 0}});
   EXPECT_NEAR(run({.size = 1, .channels = 1}, red, RandomKey(0))[0], 76 / 255.0, 1e-7);  // 0.299*255 = 76.2
+}
+
+TEST(Pipeline, OtherChannelsThanOneOrThreeAreRefusedBeforeAnythingIsWritten) {
+  for (const int64_t source_channels : {1, 3}) {
+    const MemorySource source(numbered_image(1, {4, 4}, source_channels));
+    for (const int64_t channels : {2, 4}) {
+      EXPECT_THROW(run({.size = 4, .channels = channels}, source, RandomKey(0)), Error) << channels;
+    }
+  }
+}
+
+TEST(Pipeline, AnEvaluationCropOfAVeryLongImageIsRefusedNotAllocated) {
+  const MemorySource source(numbered_image(1, {1, 20'000'000}, 1));
+  EXPECT_THROW(run({.size = 64, .crop = 0.875, .channels = 1}, source, RandomKey(0)), Error);
 }
 
 TEST(Pipeline, EvaluationResizesTheWholeImage) {

@@ -53,6 +53,12 @@ TEST(Environment, TorchrunsVariablesAreUnderstood) {
   EXPECT_EQ(place.restarts, 2);
 }
 
+TEST(Environment, OneProcessOfTorchrunIsStartedAgainToo) {
+  const auto place = place_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"TORCHELASTIC_RESTART_COUNT", "1"}});
+  EXPECT_EQ(place.world, 1);
+  EXPECT_EQ(place.restarts, 1);
+}
+
 TEST(Environment, TasksOfSrunMeetOnTheFirstMachineOfTheirStep) {
   Variables step{{"SLURM_PROCID", "3"},
                  {"SLURM_NTASKS", "8"},

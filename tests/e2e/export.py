@@ -232,6 +232,11 @@ def what_cannot_be_is_said(run, hub, work):
         (damaged / "model.safetensors").write_bytes((hub / "model.safetensors").read_bytes())
         (damaged / "config.json").write_text(damage)
         refused("config.json", "predict", "--run", damaged, work / "photo.png")
+    # Images are read by these numbers: none of them may lead past an array's end.
+    whole = json.loads((hub / "config.json").read_text(encoding="utf-8"))
+    for key, value in (("channels", 2), ("channels", 4), ("channels", 0), ("image_size", 0), ("image_size", 10**9), ("deviation", [0, 1, 1])):
+        (damaged / "config.json").write_text(json.dumps({**whole, "set": {**whole["set"], key: value}}))
+        refused("config.json", "predict", "--run", damaged, work / "photo.png")
     (damaged / "config.json").write_bytes((hub / "config.json").read_bytes())
     (damaged / "model.safetensors").write_bytes((hub / "model.safetensors").read_bytes()[:-4])
     refused("model.safetensors", "predict", "--run", damaged, work / "photo.png")

@@ -3,6 +3,7 @@ named error when one hangs. Usage: processes.py path/to/frn"""
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from PIL import Image
 from runs import children, newest_step
 from safetensors.numpy import load_file
 
@@ -162,6 +164,58 @@ def a_killed_rank_ends_all_with_one_message(work):
     print("a killed rank ends the run, and two ranks go on where three were", flush=True)
 
 
+def a_resumed_run_keeps_its_devices(work):
+    """Two processes where one was must not make two devices of one: the images per step would double."""
+    folder = work / "one device"
+    assert train(folder, "--devices", "1", "--max-steps", "3").returncode == 0
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    refused = train(folder, "--resume", "--processes", "2")
+    assert refused.returncode != 0 and "devices must be a multiple of the 2 processes but is 1" in refused.stderr, refused.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    print("a resumed run keeps its devices", flush=True)
+
+
+def losses_by_the_step_are_logged_alike(work):
+    """Of boxes that are not evenly spread: a rank's share of the loss goes by its positive anchors."""
+    common = ["--model", "retinanet-r8", "--data", "shapes:128x3x16", "--devices", "2", "--loss-normaliser", "step", "--log-every", "1"]
+    common += ["--batch-per-device", "1", "--steps", "4", "--threads", "1", "--workers", "0", "--validate-every", "100"]
+    logs = []
+    for name, extra in (("boxes one", []), ("boxes two", ["--processes", "2"])):
+        command = [FRN, "train", "--out", str(work / name), *common, *extra]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0, ended.stderr
+        events = [json.loads(line) for line in (work / name / "log.jsonl").read_text().splitlines()]
+        logs.append([line for line in events if line["event"] == "train"])
+    assert len(logs[0]) == len(logs[1]) == 4
+    for one, two in zip(*logs, strict=True):
+        losses = [key for key in one if key.endswith("loss")]
+        assert len(losses) == 3, one
+        for key in losses:
+            # float32, and weights that differ by the order of sums.
+            assert abs(one[key] - two[key]) < 1e-4 * max(1, abs(one[key])), (key, one[key], two[key])
+    print("losses divided by what a whole step has are logged alike", flush=True)
+
+
+def validation_goes_on_where_rank_0_reads_nothing(work):
+    images = work / "images"
+    draw = random.Random(1)
+    for split, count in (("train", 8), ("val", 24)):
+        for number, name in enumerate(("a", "b")):
+            (images / split / name).mkdir(parents=True)
+            for i in range(count // 2):
+                file = images / split / name / f"{i:02}.png"
+                Image.frombytes("RGB", (8, 8), bytes(draw.randint(0, 255) for _ in range(192))).save(file)
+                # Rank 0 has the first 16 images, rank 1 the 8 after them.
+                if split == "val" and 12 * number + i < 16:
+                    file.write_bytes(file.read_bytes()[:40])
+    command = [FRN, "train", "--out", str(work / "half unreadable"), *COMMON, "--data", f"imagefolder:{images}", "--steps", "2"]
+    command += ["--batch-per-device", "4", "--devices", "2", "--processes", "2", "--timeout", "60"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert validation(work / "half unreadable")["samples"] == 8
+    print("a rank that can read none of its images does not hold up the others", flush=True)
+
+
 def sigterm_stops_all_ranks_at_one_step(work):
     folder = work / "asked"
     process = start_long(folder, "--processes", "2", "--devices", "2")
@@ -217,6 +271,9 @@ def main():
         running_statistics_pass_from_micro_batch_to_micro_batch(work)
         dropout_is_the_same_however_a_batch_is_split(work)
         a_killed_rank_ends_all_with_one_message(work)
+        a_resumed_run_keeps_its_devices(work)
+        losses_by_the_step_are_logged_alike(work)
+        validation_goes_on_where_rank_0_reads_nothing(work)
         sigterm_stops_all_ranks_at_one_step(work)
         a_rank_that_hangs_is_named(work)
         torchrun_restarts_from_the_checkpoint(work)

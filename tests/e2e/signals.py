@@ -164,6 +164,22 @@ def a_terminal_that_closes_ends_in_a_checkpoint(work):
     print("a terminal that closes ends in a checkpoint", flush=True)
 
 
+def a_reader_that_ends_first_costs_no_checkpoint(work):
+    """`frn train ... | tee log`: the same Ctrl-C ends tee, and what is printed then has nowhere to go."""
+    folder = work / "piped"
+    reader, writer = os.pipe()
+    # Every step is validated, and a line is printed for it before the checkpoint.
+    process = subprocess.Popen(command(folder, "--steps", "100000", "--validate-every", "1"), stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    wait_until(lambda: logged_step(folder) > 2 or process.poll() is not None, "some steps")
+    os.close(reader)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == INTERRUPTED, (process.returncode, errors)
+    assert newest_step(folder) == logged_step(folder) > 2
+    print("a reader that ends first costs no checkpoint", flush=True)
+
+
 def a_second_ctrl_c_ends_at_once(work):
     # Steps of many seconds: the run must not come to the end of one.
     slow = [FRN, "train", "--model", "resnetv2-20", "--image-size", "64", "--batch-per-device", "8", "--devices", "512"]
@@ -275,6 +291,7 @@ def main():
             a_terminal_that_closes_ends_in_a_checkpoint(work)
             a_second_ctrl_c_ends_at_once(work)
         a_signal_to_every_process_still_ends_in_a_checkpoint(work)
+        a_reader_that_ends_first_costs_no_checkpoint(work)
         a_killed_launcher_leaves_no_rank_and_a_checkpoint(work)
         ctrl_z_stops_all_ranks_until_they_go_on(work)
         a_failed_fork_leaves_no_rank(work)

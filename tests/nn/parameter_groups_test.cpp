@@ -54,6 +54,33 @@ TEST(ParameterGroups, KnowTorchsNormsAndItsActivationThatLearns) {
   EXPECT_TRUE(parameter_groups(*network(), {.norms = true, .biases = true}).not_decayed.empty());
 }
 
+// As in a language model, whose first and last layer have the same weights.
+struct Shared : torch::nn::Module {
+  Shared() {
+    const auto weight = torch::randn({4, 4});
+    for (const char* name : {"first", "last"}) {
+      auto layer = std::make_shared<torch::nn::Module>();
+      layer->register_parameter("weight", weight);
+      register_module(name, layer);
+    }
+    auto recurrent = std::make_shared<torch::nn::Module>();
+    recurrent->register_parameter("bias_ih_l0", torch::randn({4}));
+    recurrent->register_parameter("unbiased", torch::randn({4}));
+    register_module("recurrent", recurrent);
+  }
+};
+
+TEST(ParameterGroups, AParameterThatLayersShareIsThereOnce) {
+  const auto network = std::make_shared<Shared>();
+  EXPECT_EQ(names_of(parameter_groups(*network).decayed), "first.weight recurrent.unbiased");
+}
+
+TEST(ParameterGroups, BiasesAreKnownByAnyNameThatSaysSo) {
+  const auto network = std::make_shared<Shared>();
+  EXPECT_EQ(names_of(parameter_groups(*network).not_decayed), "recurrent.bias_ih_l0");
+  EXPECT_TRUE(parameter_groups(*network, {.biases = true}).not_decayed.empty());
+}
+
 TEST(MemoryFormat, ReachesTorchsConvolutionsAndNothingElse) {
   namespace nn = torch::nn;
   nn::Sequential model(nn::Conv2d(nn::Conv2dOptions(4, 8, 3)), FRN(8),

@@ -2,6 +2,7 @@
 #include "frn/nn/sync_batch_norm.h"
 
 #include <gtest/gtest.h>
+#include <torch/autograd.h>
 #include <torch/utils.h>
 
 #include <barrier>
@@ -147,6 +148,20 @@ TEST(SyncBatchNorm, OneValueOnAllRanksTogetherIsRefused) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("more than 1 value per channel on all processes"), std::string::npos);
   }
+}
+
+TEST(SyncBatchNorm, ASecondDerivativeIsRefusedNotWrong) {
+  auto layer = NormActSpec::parse("bn(sync=true)+none").make(kChannels);
+  set_gather(*layer, [](const at::Tensor& own) { return own.unsqueeze(0); });
+  const auto x = at::randn({2, kChannels, 3, 3}).requires_grad_(true);
+  const auto y = layer(x).square().sum();
+  try {
+    torch::autograd::grad({y}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+    FAIL() << "a graph of constants was made";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("can be differentiated once"), std::string::npos) << error.what();
+  }
+  EXPECT_TRUE(torch::autograd::grad({y}, {x})[0].defined());
 }
 
 TEST(SyncBatchNorm, OnlyLayersThatSayItAreJoined) {

@@ -133,6 +133,14 @@ TEST(OnnxGraph, FollowsWritesInPlace) {
   EXPECT_EQ(graph.nodes[2].inputs.front(), graph.nodes[1].output);
 }
 
+TEST(OnnxGraph, WritesWholeNumbersBesideFloatsAsFloats) {
+  const auto graph = graph_of([](const at::Tensor& x) { return std::vector{x * 2 + 1}; });
+  EXPECT_EQ(ops_of(graph), (Ops{"Mul", "Add"}));
+  for (const auto& node : graph.nodes) {
+    EXPECT_EQ(graph.constants.at(node.inputs.at(1)).scalar_type(), at::kFloat) << node.op;
+  }
+}
+
 TEST(OnnxGraph, WritesPoolingToAnySizeAsMatrices) {
   const auto graph = graph_of([](const at::Tensor& x) { return std::vector{at::adaptive_avg_pool2d(x, {3, 5})}; });
   EXPECT_EQ(ops_of(graph), (Ops{"MatMul", "MatMul"}));

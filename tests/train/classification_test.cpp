@@ -27,6 +27,18 @@ TEST(Classification, ScoreEqualsASortedList) {
   EXPECT_DOUBLE_EQ(score->values()[1], hits.narrow(1, 0, 5).sum().item<double>() / 200);
 }
 
+TEST(Classification, ALabelThatTheNetworkHasNoOutputForIsNamedWithItsSample) {
+  auto batch = batch_of(at::tensor({0, 4}, at::kLong));
+  batch.names = {"a.png", "b.png"};
+  try {
+    Classification().losses({at::zeros({2, 4})}, batch, {});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "[classification] labels must be from 0 to 3, as the network has 4 outputs, but b.png has 4");
+  }
+}
+
 TEST(Classification, OutputsAndLabelsThatDoNotFitAreNamed) {
   const auto score = Classification().make_score();
   const auto message = [&](const at::Tensor& logits, const at::Tensor& labels) -> std::string {

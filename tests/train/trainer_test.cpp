@@ -248,6 +248,40 @@ TEST_F(TrainerTest, OneTrainerPerFolder) {
   EXPECT_TRUE(weights("a", 12) == weights("b", 12));
 }
 
+// Somebody moves a run's folder while it is trained, and another run begins where it was.
+TEST_F(TrainerTest, ARunWhoseFolderWasMovedWritesNothingInItsPlace) {
+  const RunFolder folder{folder_ / "a"};
+  TrainerEvents events;
+  events.stepped = [&](int64_t step) {
+    if (step != 7) return;
+    fs::rename(folder.path, folder_ / "moved");
+    folder.start(tiny());
+  };
+  const auto message = error_of([&] { train(folder, tiny(), events, std::atomic<bool>{false}); });
+  EXPECT_NE(message.find("was moved or removed while it was trained"), std::string::npos) << message;
+  EXPECT_FALSE(fs::exists(folder.checkpoints()));
+  EXPECT_FALSE(fs::exists(folder.metrics()));
+  EXPECT_TRUE(folder.holds_run());
+  run("whole", tiny());
+  run("moved", tiny());
+  EXPECT_TRUE(weights("moved", 12) == weights("whole", 12)) << "it goes on from its newest checkpoint";
+}
+
+TEST_F(TrainerTest, AResumedRunKeepsItsImagesPerStepAndItsSeed) {
+  run("a", tiny(), 6);
+  auto config = tiny();
+  config.devices = 4;
+  const auto message = error_of([&] { run("a", config); });
+  EXPECT_NE(message.find("must have the images per step it began with, 8, but has 16"), std::string::npos) << message;
+  config = tiny();
+  config.seed = 3;
+  EXPECT_NE(error_of([&] { run("a", config); }).find("must have the seed it began with, 0, but has 3"),
+            std::string::npos);
+  run("whole", tiny());
+  EXPECT_EQ(run("a", tiny()).status, Status::kFinished);
+  EXPECT_TRUE(weights("a", 12) == weights("whole", 12));
+}
+
 TEST_F(TrainerTest, GradientsThatAreNotFiniteEndTheRunBeforeTheWeightsChange) {
   auto config = tiny();
   config.norm = "gn+relu";
