@@ -243,6 +243,11 @@ at::Tensor sum_over_samples(const at::Tensor& partials, int row, int64_t columns
   const A* const first = partials.const_data_ptr<A>() + row * partials.stride(1);
   auto out = new_tensor({columns}, partials.scalar_type());
   A* const target = out.mutable_data_ptr<A>();
+  if (samples == 1) {
+    // The same bits as below, where a sum that starts at 0 is never -0.
+    for (int64_t c = 0; c < columns; ++c) target[c] = first[c] + A(0);
+    return out;
+  }
   constexpr int64_t kBlock = 64;  // columns: whole cache lines of the result per task
   at::parallel_for(0, (columns + kBlock - 1) / kBlock,
                    std::max<int64_t>(1, kGrain / (kBlock * std::max<int64_t>(samples, 1))),
