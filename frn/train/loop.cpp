@@ -1,6 +1,5 @@
 #include "frn/train/loop.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 
@@ -54,6 +53,22 @@ ParameterGroups groups_of(const torch::nn::Module& module, const TrainSettings& 
   }
   return groups;
 }
+
+// The moving averages in place of the weights, where there are some, while it lives.
+class Averaged {
+ public:
+  explicit Averaged(std::optional<MovingAverage>& average) : average_(average) {
+    if (average_) average_->swap();
+  }
+  ~Averaged() {
+    if (average_) average_->swap();
+  }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  std::optional<MovingAverage>& average_;
+};
 
 std::unique_ptr<Optimizer> make_optimizer(const torch::nn::Module& module, const TrainSettings& settings) {
   const auto groups = groups_of(module, settings);
@@ -151,86 +166,6 @@ StepOptions Loop::step_options() {
     };
   }
   return options;
-}
-
-// The files of --weights and --backbone may be gone once a checkpoint holds what became of them.
-void Loop::load_start() {
-  const auto found = group_->is_first() ? checkpoints_.newest() : std::nullopt;
-  if (group_->is_first() && !found && parts_.load_weights) parts_.load_weights();
-  if (settings_.ema_decay > 0) average_.emplace(module_, settings_.ema_decay);
-  if (found) load(*found);
-}
-
-void Loop::start_alike() {
-  if (group_->world() == 1) return;
-  state_ = state_from_text(group_->broadcast_text(to_text(state_)));
-  std::vector<at::Tensor> all;
-  for (const auto& [name, tensor] : state_of(module_)) all.push_back(tensor);
-  if (average_) {
-    for (const auto& [name, tensor] : average_->averages()) all.push_back(tensor);
-  }
-  const torch::NoGradGuard no_grad;
-  group_->broadcast(all);
-  group_->check_equal(all, "weights");
-  send_optimizer();
-}
-
-// An optimiser may have tensors of its own on rank 0 alone, after a resume: names and shapes go first.
-void Loop::send_optimizer() {
-  const auto own = optimizer_->state();
-  auto list = Value::empty_list();
-  for (const auto& [name, tensor] : own) {
-    list.push_back({{"name", name},
-                    {"type", static_cast<int64_t>(tensor.scalar_type())},
-                    {"sizes", Value::list_of(tensor.sizes())}});
-  }
-  const auto shapes = parse_json(group_->broadcast_text(to_json(list)));
-  NamedTensors all;
-  std::vector<at::Tensor> tensors;
-  for (const auto& shape : shapes.as_list()) {
-    std::vector<int64_t> sizes;
-    for (const auto& size : shape.at("sizes").as_list()) sizes.push_back(size.as_whole());
-    const auto& name = shape.at("name").as_text();
-    const auto type = static_cast<at::ScalarType>(shape.at("type").as_whole());
-    auto tensor = group_->is_first() ? own.at(name).to(group_->device()).contiguous()
-                                     : at::empty(sizes, at::TensorOptions(type).device(group_->device()));
-    tensors.push_back(tensor);
-    all.emplace(name, tensor);
-  }
-  group_->broadcast(tensors);
-  if (!group_->is_first()) optimizer_->load(all);
-}
-
-void Loop::check_same_training(const TrainState& saved) const {
-  const auto must_be = [](const char* what, auto before, auto now) {
-    if (before == now) return;
-    throw Error("train", fmt::format("a resumed run must have the {} it began with, {}, but has {}; give the settings "
-                                     "of its config.toml or start another run",
-                                     what, before, now));
-  };
-  must_be("images per step", saved.batch_global, state_.batch_global);
-  must_be("seed", saved.seed, state_.seed);
-  if (saved.facts) {
-    must_be("channels of an image", saved.facts->channels, state_.facts->channels);
-    must_be("image size of the set", saved.facts->image_size, state_.facts->image_size);
-  }
-  if (saved.samples == state_.samples && saved.classes == state_.classes) return;
-  throw Error(
-      "train",
-      fmt::format("a resumed run must see the training set it began with, {} images of {} classes, but {} "
-                  "holds {} of {}; give the same --data or start another run",
-                  saved.samples, saved.classes.size(), parts_.data_name, state_.samples, state_.classes.size()));
-}
-
-void Loop::load(const CheckpointFolder::Found& found) {
-  for (const auto& sentence : found.damaged) {
-    parts_.events.warned(sentence + "; going on from " + found.path.string());
-  }
-  check_same_training(found.checkpoint.state);
-  load_state(module_, found.checkpoint.model);
-  optimizer_->load(found.checkpoint.optimizer);
-  if (average_) average_->load(found.checkpoint.averages);
-  state_ = found.checkpoint.state;
 }
 
 // Gradients are the same on all ranks by now, so that all find the same.
@@ -351,17 +286,23 @@ void Loop::log_training() {
   images_since_log_ = 0;
 }
 
+Evaluation Loop::evaluation() {
+  const Averaged averaged(average_);
+  return evaluate(parts_.network, *parts_.task, parts_.validation_set, parts_.validation_pipeline,
+                  {.images_at_once = images_to_evaluate_at_once(settings_, group_->world()),
+                   .workers = settings_.workers,
+                   .channels_last = settings_.channels_last(),
+                   .bfloat16 = settings_.bfloat16(),
+                   .broken_limit = settings_.broken_limit,
+                   .group = group_});
+}
+
+bool Loop::validation_is_due() const {
+  return parts_.validation_set && due(or_else(settings_.validate_every, plan_.batches_per_epoch));
+}
+
 void Loop::validate() {
-  if (!parts_.validation_set) return;
-  if (average_) average_->swap();
-  const auto result = evaluate(parts_.network, *parts_.task, parts_.validation_set, parts_.validation_pipeline,
-                               {.images_at_once = images_to_evaluate_at_once(settings_, group_->world()),
-                                .workers = settings_.workers,
-                                .channels_last = settings_.channels_last(),
-                                .bfloat16 = settings_.bfloat16(),
-                                .broken_limit = settings_.broken_limit,
-                                .group = group_});
-  if (average_) average_->swap();
+  const auto result = evaluation();
   tell_broken(result.broken, data::Split::kValidation);
   const ValidationRow row{.step = state_.step, .epoch = epoch(), .values = result.values, .samples = result.samples};
   if (records_) records_->add(row);
@@ -384,6 +325,24 @@ void Loop::tell_broken(const std::vector<data::BrokenSample>& broken, data::Spli
   }
 }
 
+void Loop::save_if_possible() {
+  try {
+    save();
+  } catch (const std::exception& error) {
+    parts_.events.warned(error.what());
+  }
+}
+
+// Where the run was ended by an error in the validation of the step that it goes on after.
+void Loop::make_up_for_validation() {
+  if (plan_.first_step == 0 || !validation_is_due()) return;
+  const auto last = records_ ? records_->last_validation() : std::nullopt;
+  const bool missing = !last || last->step < state_.step;
+  const bool on_all =
+      group_->world() == 1 ? missing : group_->broadcast_text(missing ? "missing" : "there") == "missing";
+  if (on_all) validate();
+}
+
 // The log and the validation come before the checkpoint: a run killed between them goes on from the checkpoint before
 // and writes their lines again.
 void Loop::after_update(const data::Batch& batch) {
@@ -393,7 +352,15 @@ void Loop::after_update(const data::Batch& batch) {
     const auto states = layer_states(step_, batch.images, random_keys(batch));
     if (records_) records_->add(state_.step, states);
   }
-  if (due(or_else(settings_.validate_every, plan_.batches_per_epoch))) validate();
+  if (validation_is_due()) {
+    try {
+      validate();
+    } catch (...) {
+      // What is wrong with the validation must not cost the training before it.
+      save_if_possible();
+      throw;
+    }
+  }
   if (due(or_else(settings_.checkpoint_every, plan_.batches_per_epoch))) save();
   if (group_->is_first()) parts_.events.stepped(state_.step);
 }
@@ -458,6 +425,7 @@ Outcome Loop::loop(const std::atomic<bool>& stop) {
                        .on_broken = data::OnBroken::kReplace,
                        .broken_limit = settings_.broken_limit,
                        .known_broken = records_ ? records_->known_broken() : std::vector<data::BrokenSample>{}});
+  make_up_for_validation();
   module_.train();
   const int64_t last = settings_.max_steps > 0 ? std::min(settings_.max_steps, plan_.steps) : plan_.steps;
   const bool alone = group_->world() == 1;

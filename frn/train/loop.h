@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "frn/train/evaluate.h"
 #include "frn/train/gradients.h"
 #include "frn/train/layer_report.h"
 #include "frn/train/moving_average.h"
@@ -73,8 +74,12 @@ class Loop {
   void after_update(const data::Batch& batch);
   NamedValues running_values() const;
   void log_training();
+  Evaluation evaluation();
+  bool validation_is_due() const;
   void validate();
+  void make_up_for_validation();
   void save();
+  void save_if_possible();
   void tell_broken(const std::vector<data::BrokenSample>& broken, data::Split split);
   std::string explain_divergence(const data::Batch& batch);
   Outcome end(Status status, std::string message = "");

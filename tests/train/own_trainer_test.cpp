@@ -9,6 +9,8 @@
 
 #include <cmath>
 
+#include "frn/core/run_log.h"
+#include "frn/core/value.h"
 #include "frn/train/trainer.h"
 #include "tests/core/files.h"
 
@@ -66,6 +68,16 @@ class Regression : public Task {
   std::unique_ptr<Score> make_score() const override { return std::make_unique<ErrorScore>(); }
 };
 
+// A task with a fault that shows in validation alone.
+class Faulty : public Regression {
+ public:
+  std::vector<NamedLoss> losses(const Outputs& outputs, const data::Batch& batch,
+                                const LossContext& context) const override {
+    if (!context.training) throw Error("faulty", "no validation today");
+    return Regression::losses(outputs, batch, context);
+  }
+};
+
 torch::nn::Sequential make_network() {
   torch::manual_seed(1);
   return torch::nn::Sequential(torch::nn::Linear(4, 16), torch::nn::ReLU(), torch::nn::Dropout(0.1),
@@ -103,6 +115,15 @@ class OwnTrainer : public FolderTest {
         .run(stop);
   }
 
+  std::string error_of_faulty_run(const std::string& name) {
+    network_ = make_network();
+    return error_of([&] {
+      Trainer(network_, std::make_shared<Faulty>(), std::make_shared<Sums>(64), std::make_shared<Sums>(20),
+              options(name))
+          .run();
+    });
+  }
+
   std::string weights(const std::string& name) const {
     return contents(folder_ / name / "checkpoints" / "step-40" / "model.safetensors") +
            contents(folder_ / name / "checkpoints" / "step-40" / "trainer.safetensors");
@@ -135,6 +156,27 @@ TEST_F(OwnTrainer, GoesOnToTheSameBytesWithTorchsOwnDropout) {
     EXPECT_EQ(run(options(name)).status, Status::kFinished);
     EXPECT_TRUE(weights(name) == weights("whole")) << stop_after;
   }
+}
+
+TEST_F(OwnTrainer, AnErrorInValidationCostsNoTraining) {
+  run(options("whole"));
+  const CheckpointFolder checkpoints(folder_ / "a" / "checkpoints");
+  for (int sitting = 0; sitting < 2; ++sitting) {
+    const auto message = error_of_faulty_run("a");
+    EXPECT_NE(message.find("no validation today"), std::string::npos) << message;
+    EXPECT_EQ(checkpoints.steps().back(), 20) << "where it goes on, the validation comes first";
+  }
+  const auto outcome = run(options("a"));
+  EXPECT_EQ(outcome.status, Status::kFinished);
+  EXPECT_TRUE(weights("a") == weights("whole")) << "the averages are not left in place of the weights";
+  const auto validated = [&](const std::string& name) {
+    std::vector<int64_t> steps;
+    for (const auto& line : RunLog::read(folder_ / name / "log.jsonl")) {
+      if (*line.find("event") == Value("validation")) steps.push_back(line.find("step")->as_whole());
+    }
+    return steps;
+  };
+  EXPECT_EQ(validated("a"), validated("whole"));
 }
 
 TEST_F(OwnTrainer, TakesTorchsOwnOptimizerAndGoesOnExactly) {
