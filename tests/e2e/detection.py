@@ -137,6 +137,31 @@ def pictures_show_what_was_found(run_folder, data, folder):
     assert "predictions/000.png" in spoken and "%" in spoken
 
 
+def photos_are_never_replaced(run_folder, data, folder):
+    """No picture takes the place of an image, nor lies beside one: of photo.jpg it would be photo.png, which may be a photo too."""
+    photos, seen = folder / "photos", folder / "seen"
+    photos.mkdir()
+    Image.open(data / "val" / "000.png").save(photos / "a.png")
+    Image.open(data / "val" / "001.png").convert("RGB").save(photos / "a.jpg")
+    (folder / "link").symlink_to(photos)
+    seen.mkdir()
+    (seen / "a.png").symlink_to(photos / "a.png")
+    before = {path.name: path.read_bytes() for path in photos.iterdir()}
+
+    def refused(*words, **more):
+        said = run("predict", "--run", run_folder, *words, code=1, **more)
+        assert said.stdout == "" and said.stderr.count("\n") == 1 and "give another --out" in said.stderr, said
+
+    refused(photos, "--out", photos)
+    refused(photos / "a.jpg", "--out", folder / "link")
+    refused(photos / "a.png", "--out", seen)
+    run("predict", "--run", run_folder, photos / "a.jpg")
+    refused(run_folder / "predictions" / "a.png")
+    assert {path.name: path.read_bytes() for path in photos.iterdir()} == before
+    run("predict", "--run", run_folder, photos, "--out", photos / "seen")
+    assert sorted(path.name for path in (photos / "seen").iterdir()) == ["a-2.png", "a.png"]
+
+
 def logged_steps(run_folder):
     try:
         return (run_folder / "log.jsonl").read_text().count('"event":"train"')
@@ -252,6 +277,7 @@ def main():
         run_folder = learns_eight_images_by_heart(folder, data)
         evaluation_is_what_the_evaluator_says(run_folder, data)
         pictures_show_what_was_found(run_folder, data, folder)
+        photos_are_never_replaced(run_folder, data, folder)
         run("report", run_folder)
         kills_cost_nothing(folder, data)
         processes_are_devices(folder, data)
