@@ -140,6 +140,7 @@ void print_report(const study::Folder& folder) {
 }
 
 void refuse_another_study(const study::Folder& folder, const study::Text& text, const StudyOptions& options) {
+  folder.check_free(text.text);
   if (!folder.holds_study()) return;
   const auto before = folder.read_record();
   if (before.study == text.name && before.scale == options.scale) return;
@@ -244,7 +245,7 @@ Command study_command() {
                        .help = "How much to train: smoke (minutes), desk (hours) or paper"},
                       {.name = "--out",
                        .to = &options->out,
-                       .help = "Folder for the results",
+                       .help = "Folder for the results: new, empty, or that of the same study, which goes on",
                        .value = "DIR",
                        .default_text = "studies-out/NAME-SCALE"},
                       {.name = "--data",

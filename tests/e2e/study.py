@@ -165,6 +165,17 @@ def check_trial(work):
     assert "1 to 2 seeds" in (out / "table.md").read_text()
 
 
+def check_foreign_folder(work):
+    """A study writes in no folder of somebody's, where study.toml, table.csv or report.html may be theirs."""
+    out = work / "theirs"
+    out.mkdir()
+    (out / "study.toml").write_text(TINY)
+    (out / "table.csv").write_text("theirs")
+    words = run(out / "study.toml", "--out", out, "--only", "frn-8", expect=1)
+    assert "must be empty or a new folder but holds" in words and words.count("\n") == 1, words
+    assert {path.name for path in out.iterdir()} == {"study.toml", "table.csv"}, list(out.iterdir())
+
+
 def check_dry_run(work):
     """It says what would be trained, by the settings of each cell, and writes nothing."""
     study = work / "planned.toml"
@@ -258,6 +269,7 @@ def main():
             check_kill_and_resume(work)
             check_bad_cells(work)
             check_trial(work)
+            check_foreign_folder(work)
             check_dry_run(work)
             check_same_trainings(work)
         check_built_in(work)
