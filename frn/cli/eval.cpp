@@ -52,9 +52,16 @@ std::vector<data::DrawnBox> drawn_boxes(const std::vector<train::Description::Na
   return out;
 }
 
+// Runs may come from others: what is written into them stays in them.
+void write_own_file(const std::filesystem::path& path, const std::string& text) {
+  refuse_link(path, "eval");
+  write_whole_file(path, text, "eval");
+}
+
 // The truth on the left, what was found on the right, for `frn report`.
 void write_examples(const std::filesystem::path& folder, const data::Dataset& dataset,
                     const std::vector<train::Details::Example>& examples) {
+  refuse_link(folder, "eval");
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error("eval", "cannot make the folder " + folder.string() + ": " + error.message());
@@ -65,7 +72,7 @@ void write_examples(const std::filesystem::path& folder, const data::Dataset& da
     const auto image = source->read({0, 0, size.height, size.width}, size);
     const auto both = data::side_by_side(data::drawn(image, drawn_boxes(example.truths, false)),
                                          data::drawn(image, drawn_boxes(example.found, true)));
-    write_whole_file(folder / fmt::format("{:06}.png", example.index), data::to_png(both), "eval");
+    write_own_file(folder / fmt::format("{:06}.png", example.index), data::to_png(both));
   }
 }
 
@@ -107,9 +114,9 @@ void run(const EvalOptions& options) {
   const auto details = result.score->details();
   for (const auto& [key, value] : details.entries.as_table()) out[key] = value;
   if (folder.holds_run()) {  // a folder to share stays as it is
-    for (const auto& file : details.files) write_whole_file(folder.path / file.name, file.text, "eval");
+    for (const auto& file : details.files) write_own_file(folder.path / file.name, file.text);
     if (!details.examples.empty()) write_examples(folder.path / "examples", *dataset, details.examples);
-    write_whole_file(folder.path / "eval.json", to_json(out, 2) + "\n", "eval");
+    write_own_file(folder.path / "eval.json", to_json(out, 2) + "\n");
   }
   if (options.as_json) {
     print_json(out);

@@ -137,6 +137,7 @@ void write_picture(const fs::path& path, const data::ImageSource& image, const t
                      data::colour_of(box.label)});
   }
   const auto picture = data::drawn(image.read({0, 0, size.height, size.width}, size), boxes);
+  refuse_link(path, "predict");
   write_whole_file(path, data::to_png(picture), "predict");
 }
 
@@ -154,6 +155,7 @@ void run(const PredictOptions& options) {
   const auto usual = folder.holds_run() ? folder.path / "predictions" : fs::path("predictions");
   if (detects) {
     const auto out = options.out.empty() ? usual : fs::path(options.out);
+    if (options.out.empty()) refuse_link(out, "predict");  // the run may be somebody else's
     pictures = picture_paths(out, files);
     check_apart(out, files, pictures);
     make_folder(out);

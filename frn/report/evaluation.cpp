@@ -65,7 +65,9 @@ std::vector<std::filesystem::path> examples_in(const std::filesystem::path& fold
   std::vector<std::filesystem::path> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "examples", error)) {
-    if (entry.path().extension() == ".png" && entry.is_regular_file(error)) found.push_back(entry.path());
+    // Where a link leads may be nothing for a page that is given to others.
+    const bool is_own = !entry.is_symlink(error) && entry.is_regular_file(error);
+    if (is_own && entry.path().extension() == ".png") found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   std::vector<std::filesystem::path> out;

@@ -114,7 +114,10 @@ std::optional<std::string> read_until(const Descriptor& from, Clock::time_point 
 
 }  // namespace
 
-void write_file(const std::filesystem::path& path, const std::string& text) { write_whole_file(path, text, "report"); }
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  refuse_link(path, "report");
+  write_whole_file(path, text, "report");
+}
 
 void draw_svg(const LineChart& chart, const std::filesystem::path& svg, std::chrono::milliseconds limit) {
   const auto end = Clock::now() + limit;

@@ -203,6 +203,7 @@ std::vector<std::filesystem::path> study_report(const study::Folder& folder) {
   std::vector<std::string> curves;
   RowsWithCurves with_curves;
   for (const auto& [row, chart] : curves_of_rows(folder, results)) {
+    refuse_link(folder.path / "curves", "report");
     std::filesystem::create_directories(folder.path / "curves");
     written.push_back(folder.path / "curves" / (row.name + ".svg"));
     draw_svg(chart, written.back());

@@ -112,6 +112,20 @@ def check_eval_refuses(work, run, images, before):
     assert json.loads((run / "eval.json").read_text()) == before, "a refused call changed the last one's result"
 
 
+def check_eval_writes_through_no_link(work, run):
+    """A run may come from somebody else, whose links may lead to anything of the user's."""
+    victim, result = work / "victim", run / "eval.json"
+    victim.write_text("mine")
+    kept = result.read_text()
+    result.unlink()
+    result.symlink_to(victim)
+    done = frn("eval", "--run", run, "--threads", 1, expect=1)
+    assert "eval.json must be of this folder but is a symbolic link" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert victim.read_text() == "mine"
+    result.unlink()
+    result.write_text(kept)
+
+
 def check_predict(run, images, evaluated):
     files = sorted((images / "val").rglob("*.*"))
     found = json.loads(frn("predict", "--run", run, "--json", "--top", 3, *files).stdout)
@@ -168,6 +182,7 @@ def main():
         evaluated = check_eval(run, images)
         check_eval_refuses(work, run, images, evaluated)
         check_eval_of_broken_images(work, run, images)
+        check_eval_writes_through_no_link(work, run)
         check_predict(run, images, evaluated)
         check_predict_refuses(work, run, images)
         check_averaged_weights(work, images)

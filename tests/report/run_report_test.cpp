@@ -20,6 +20,23 @@ class RunReport : public FolderTest {
   RunFolder run_{folder_ / "a run"};
 };
 
+TEST_F(RunReport, NothingIsWrittenNorShownThroughALink) {
+  run_.fill(100);
+  put(folder_ / "victim", "mine");
+  for (const char* name : {"report.html", "curves.csv", "curves-loss.svg"}) {
+    std::filesystem::remove(run_.path / name);
+    std::filesystem::create_symlink(folder_ / "victim", run_.path / name);
+    const auto error = error_of([&] { run_report(run_.path); });
+    EXPECT_TRUE(holds(error, std::string(name) + " must be of this folder but is a symbolic link")) << error;
+    std::filesystem::remove(run_.path / name);
+  }
+  run_.put("eval.json", R"({"classes":[{"name":"cat","objects":1}]})");
+  std::filesystem::create_directories(run_.path / "examples");
+  std::filesystem::create_symlink(folder_ / "victim", run_.path / "examples/000001.png");
+  EXPECT_FALSE(holds(page(), "bWluZ")) << "the victim's bytes in base64";
+  EXPECT_EQ(contents(folder_ / "victim"), "mine");
+}
+
 TEST_F(RunReport, AWholeRunGivesItsFiguresItsTableAndItsPage) {
   run_.fill(3000);
   const auto written = run_report(run_.path);

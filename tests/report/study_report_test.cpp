@@ -236,6 +236,23 @@ TEST_F(StudyReport, FiguresAreDrawnFromWhatIsThere) {
   EXPECT_FALSE(holds(text, "#curves-of-bn")) << "where there are none, nothing leads there";
 }
 
+TEST_F(StudyReport, NothingIsWrittenThroughALink) {
+  const auto made = study(1);
+  RunFolder run(made.folder.cell("frn-32"));
+  run.fill(200);
+  std::filesystem::create_directories(folder_ / "victim");
+  put(folder_ / "victim" / "frn.svg", "mine");
+  for (const char* name : {"table.csv", "table.md", "report.html", "curves"}) {
+    const bool is_folder = std::string(name) == "curves";
+    std::filesystem::remove_all(made.folder.path / name);
+    std::filesystem::create_symlink(folder_ / "victim" / (is_folder ? "" : "frn.svg"), made.folder.path / name);
+    const auto error = error_of([&] { study_report(made.folder); });
+    EXPECT_TRUE(holds(error, std::string(name) + " must be of this folder but is a symbolic link")) << error;
+    std::filesystem::remove(made.folder.path / name);
+  }
+  EXPECT_EQ(contents(folder_ / "victim" / "frn.svg"), "mine");
+}
+
 TEST_F(StudyReport, AnEmptyStudyAndNoStudyAreTold) {
   EXPECT_TRUE(holds(page(study(1)), "0 of 4 cells finished, 4 not run"));
   EXPECT_TRUE(holds(error_of([&] { study_report({folder_ / "nothing"}); }), "holds no study"));
