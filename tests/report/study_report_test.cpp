@@ -83,6 +83,7 @@ TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
   const auto made = study(3);
   finish_row(made, "bn", {0.700, 0.702, 0.701});
   finish_row(made, "frn", {0.720, 0.722, 0.721});
+  made.finish("frn-1-seed1", 0.723);
   EXPECT_EQ(verdict(made, 0), study::Verdict::kHolds);
   EXPECT_EQ(verdict(made, 1), study::Verdict::kDoesNotHold) << "it was trained";
   EXPECT_EQ(verdict(made, 2), study::Verdict::kHolds);
@@ -90,7 +91,9 @@ TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
   EXPECT_EQ(verdict(made, 0), study::Verdict::kDoesNotHold);
   finish_row(made, "frn", {0.66, 0.76, 0.71});
   EXPECT_EQ(verdict(made, 0), study::Verdict::kUndecided);
-  EXPECT_EQ(verdict(made, 2), study::Verdict::kHolds) << "every seed ended alike in both columns";
+  EXPECT_EQ(verdict(made, 2), study::Verdict::kUndecided) << "three differences of 0 may be chance";
+  made.finish("frn-1", 0.661);
+  EXPECT_EQ(verdict(made, 2), study::Verdict::kHolds) << "every seed ended much the same in both columns";
   made.finish("frn-1", 0.76);
   made.finish("frn-1-seed1", 0.66);
   EXPECT_EQ(verdict(made, 2), study::Verdict::kUndecided) << "the means are the same, but no seed agrees";
@@ -157,7 +160,7 @@ TEST_F(StudyReport, AfterThePapersWholeTrainingACellThatGuessesHasCollapsed) {
   EXPECT_EQ(verdict(made, 1), study::Verdict::kUndecided) << "the paper's BN has 1.58 % there: little, but learned";
   made.finish("bn-1-seed1", 0.0158);
   EXPECT_EQ(verdict(made, 1), study::Verdict::kDoesNotHold);
-  finish_row(made, "frn", {0.001, 0.001});
+  finish_row(made, "frn", {0.0011, 0.0009});
   EXPECT_EQ(verdict(made, 0), study::Verdict::kDoesNotHold) << "it has had its time to learn";
 }
 
@@ -189,6 +192,7 @@ TEST_F(StudyReport, ThePageOpensWithTheFigureThenTheVerdictsThenTheTables) {
   const auto made = study(3);
   finish_row(made, "bn", {0.700, 0.702, 0.701});
   finish_row(made, "frn", {0.720, 0.722, 0.721});
+  made.finish("frn-1-seed1", 0.7225);
   const auto text = page(made);
   const auto figure = text.find("<figure id=\"figure-1\">");
   const auto verdicts = text.find("Claims of the paper: 2 hold, 1 does not");
@@ -211,6 +215,7 @@ TEST_F(StudyReport, ATerminalShowsATableAndALineForEachClaim) {
   const auto made = study(3);
   finish_row(made, "bn", {0.700, 0.702, 0.701});
   finish_row(made, "frn", {0.720, 0.722, 0.721});
+  made.finish("frn-1-seed1", 0.7225);
   const auto text = terminal_text(made.folder);
   EXPECT_TRUE(holds(text, "  FRN <layer>   72.1 ± 0.1   72.1 ± 0.1\n    paper             77.2         77.4\n"))
       << text;
