@@ -38,7 +38,7 @@ struct StudyOptions {
   int64_t seeds = 0;
   int64_t jobs = 0;
   int64_t threads = -1;
-  int64_t max_steps = 0;
+  int64_t max_steps = -1;  // not given: what --set or the study says
   bool list = false;
   bool dry_run = false;
   bool report_only = false;
@@ -59,6 +59,11 @@ void set_from(const std::string& text, Settings& settings) {
     throw Error("study", fmt::format("--set must be KEY=VALUE but is '{}'", text));
   }
   const auto key = text.substr(0, equals);
+  if (key == "seed") {
+    throw Error("study",
+                "--set cannot give the seed, for every training of a cell has its own; --seeds says how many, and "
+                "first_seed in the study's scale where they start");
+  }
   const auto value = text.substr(equals + 1);
   try {
     settings[key] = study::read_settings(key + " = " + value).at(key);
@@ -79,7 +84,7 @@ Settings given_settings(const StudyOptions& options, const study::Definition& st
     out["data"] = study::quoted_value(short_name ? scale.random : data);
   }
   if (options.threads >= 0) out["threads"] = std::to_string(options.threads);
-  out["max_steps"] = std::to_string(options.max_steps);  // also 0, so that a trial can go on to its end
+  if (options.max_steps >= 0) out["max_steps"] = std::to_string(options.max_steps);
   return out;
 }
 
@@ -276,8 +281,8 @@ Command study_command() {
                        .separator = ','},
                       {.name = "--max-steps",
                        .to = &options->max_steps,
-                       .help = "Stop every cell after this step",
-                       .default_text = "train to the end",
+                       .help = "Stop every cell after this step; 0: train to the end",
+                       .default_text = "the scale's own, else train to the end",
                        .range = Range{0}},
                       {.name = "--set",
                        .to = &options->set,

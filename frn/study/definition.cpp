@@ -92,6 +92,7 @@ class Reader {
     for (const auto& [name, value] : table_.as_table()) {
       if (std::find(taken_.begin(), taken_.end(), name) != taken_.end()) continue;
       if (value.table() != nullptr) fail(fmt::format("a setting is no table, but {} is one", name));
+      if (name == "seed") fail("every training of a cell has its own seed; write seeds and first_seed in [scale.NAME]");
       out[name] = to_toml(value);
     }
     return out;

@@ -191,6 +191,10 @@ def check_dry_run(work):
     assert steps() == {"bn-8": 40, "bn-2": 160, "frn-8": 40, "frn-2": 160}
     assert set(steps("--set", "steps=30").values()) == {30}, "the command line must win over a column's own steps"
     assert steps("--max-steps", 50)["frn-2"] == 50
+    assert steps("--set", "max_steps=20")["frn-2"] == 20
+    assert steps("--set", "max_steps=20", "--max-steps", 50)["frn-2"] == 50
+    words = run(study, "--dry-run", "--set", "seed=7", folder=empty, expect=1)
+    assert "--set cannot give the seed" in words and "--seeds" in words and words.count("\n") == 1, words
     words = run("figure-epsilon", "--dry-run", folder=empty)
     assert "would write" in words and "figure-epsilon.svg" in words, words
     run("figure-epsilon", "--dry-run", "--out", empty / "there", folder=empty)

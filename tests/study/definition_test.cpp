@@ -93,6 +93,20 @@ TEST(StudyDefinition, AScaleSaysHowManySeedsAndFromWhich) {
   EXPECT_TRUE(holds(error_of([] { with_smoke("seeds = 0\n"); }), "seeds must be a whole number from 1 to 1000"));
 }
 
+TEST(StudyDefinition, StepsAreBoundedByTheStudyUnlessTheCommandLineSaysOtherwise) {
+  const auto bound = [](const Definition& study, const Settings& given) {
+    return plain_value(cells_of(study, study.scale("smoke"), 1, given)[0].settings, "max_steps");
+  };
+  EXPECT_EQ(bound(made_up(), {}), "0") << "a trial before this call had its own bound";
+  EXPECT_EQ(bound(with_smoke("max_steps = 7\n"), {}), "7");
+  EXPECT_EQ(bound(with_smoke("max_steps = 7\n"), {{"max_steps", "0"}}), "0");
+}
+
+TEST(StudyDefinition, ASeedIsNoSettingOfACell) {
+  EXPECT_TRUE(holds(error_of([] { with_smoke("seed = 5\n"); }), "write seeds and first_seed in [scale.NAME]"));
+  EXPECT_TRUE(holds(error_with("norm = \"bn+relu\"", "seed = 5"), "every training of a cell has its own seed"));
+}
+
 TEST(StudyDefinition, AScaleMayLeaveOutColumnsAndWithThemWhatIsClaimedOfThem) {
   const auto full = with_smoke("columns = [\"32\"]\n");
   const auto study = at_scale(full, "smoke");
