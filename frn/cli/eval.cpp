@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "frn/cli/commands.h"
@@ -58,22 +59,42 @@ void write_own_file(const std::filesystem::path& path, const std::string& text) 
   write_whole_file(path, text, "eval");
 }
 
-// The truth on the left, what was found on the right, for `frn report`.
-void write_examples(const std::filesystem::path& folder, const data::Dataset& dataset,
-                    const std::vector<train::Details::Example>& examples) {
+// "000012.png", as write_examples calls them.
+bool is_example(const std::string& name) {
+  return name.size() >= 10 && name.ends_with(".png") &&
+         std::all_of(name.begin(), name.end() - 4, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// Those of an earlier evaluation, which may be of another set.
+void remove_examples(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> old;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (is_example(entry.path().filename().string())) old.push_back(entry.path());
+  }
+  for (const auto& path : old) std::filesystem::remove(path, error);
+}
+
+// The truth on the left, what was found on the right, for `frn report`. Gives the names of the files.
+std::vector<std::string> write_examples(const std::filesystem::path& folder, const data::Dataset& dataset,
+                                        const std::vector<train::Details::Example>& examples) {
   refuse_link(folder, "eval");
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error("eval", "cannot make the folder " + folder.string() + ": " + error.message());
+  remove_examples(folder);
+  std::vector<std::string> written;
   for (const auto& example : examples) {
     const auto source = dataset.open(example.index);
-    if (!source) return;  // a set that gives tensors
+    if (!source) break;  // a set that gives tensors
     const auto size = source->size();
     const auto image = source->read({0, 0, size.height, size.width}, size);
     const auto both = data::side_by_side(data::drawn(image, drawn_boxes(example.truths, false)),
                                          data::drawn(image, drawn_boxes(example.found, true)));
-    write_own_file(folder / fmt::format("{:06}.png", example.index), data::to_png(both));
+    written.push_back(fmt::format("{:06}.png", example.index));
+    write_own_file(folder / written.back(), data::to_png(both));
   }
+  return written;
 }
 
 void run(const EvalOptions& options) {
@@ -115,7 +136,9 @@ void run(const EvalOptions& options) {
   for (const auto& [key, value] : details.entries.as_table()) out[key] = value;
   if (folder.holds_run()) {  // a folder to share stays as it is
     for (const auto& file : details.files) write_own_file(folder.path / file.name, file.text);
-    if (!details.examples.empty()) write_examples(folder.path / "examples", *dataset, details.examples);
+    if (trained.model->row().detects) {
+      out["examples"] = Value::list_of(write_examples(folder.path / "examples", *dataset, details.examples));
+    }
     write_own_file(folder.path / "eval.json", to_json(out, 2) + "\n");
   }
   if (options.as_json) {

@@ -137,6 +137,23 @@ def pictures_show_what_was_found(run_folder, data, folder):
     assert "predictions/000.png" in spoken and "%" in spoken
 
 
+def examples_are_of_the_last_evaluation(run_folder, folder):
+    """Pictures of an evaluation of another set are neither kept nor shown; a user's own file beside them is kept."""
+    examples = run_folder / "examples"
+    before = {path.name for path in examples.iterdir()}
+    assert len(before) > 2, before
+    (examples / "mine.png").write_bytes(next(examples.iterdir()).read_bytes())
+    other = write_set(folder / "other", [1, 2])
+    run("eval", "--run", run_folder, "--data", f"coco:{other}")
+    listed = json.loads((run_folder / "eval.json").read_text())["examples"]
+    assert listed and {path.name for path in examples.iterdir()} == {*listed, "mine.png"}, (listed, list(examples.iterdir()))
+    run("report", run_folder)
+    page = (run_folder / "report.html").read_text()
+    assert page.count("Image 0000") >= len(listed) and "Image mine" not in page
+    run("eval", "--run", run_folder)
+    assert {path.name for path in examples.iterdir()} == {*before, "mine.png"}
+
+
 def photos_are_never_replaced(run_folder, data, folder):
     """No picture takes the place of an image, nor lies beside one: of photo.jpg it would be photo.png, which may be a photo too."""
     photos, seen = folder / "photos", folder / "seen"
@@ -278,6 +295,7 @@ def main():
         evaluation_is_what_the_evaluator_says(run_folder, data)
         pictures_show_what_was_found(run_folder, data, folder)
         photos_are_never_replaced(run_folder, data, folder)
+        examples_are_of_the_last_evaluation(run_folder, folder)
         run("report", run_folder)
         kills_cost_nothing(folder, data)
         processes_are_devices(folder, data)

@@ -89,6 +89,21 @@ TEST_F(RunReport, OfADetectorShowsClassesCurvesAndExamples) {
   EXPECT_TRUE(std::filesystem::exists(run_.path / "precision-recall.svg"));
 }
 
+TEST_F(RunReport, ExamplesAreThoseThatTheEvaluationNames) {
+  run_.fill(100);
+  std::string text(kEvaluation);
+  text.insert(text.find('{') + 1, R"("examples": ["000003.png", "../000005.png", 7, "000009.png"], )");
+  run_.put("eval.json", text);
+  std::filesystem::create_directories(run_.path / "examples");
+  run_.put("examples/000003.png", "Man");
+  run_.put("examples/000004.png", "old");  // of an earlier evaluation
+  run_.put("000005.png", "out");
+  const auto shown = page();
+  EXPECT_TRUE(holds(shown, "src=\"data:image/png;base64,TWFu\""));
+  EXPECT_FALSE(holds(shown, "Image 000004"));
+  EXPECT_FALSE(holds(shown, "Image 000005"));
+}
+
 TEST_F(RunReport, AnEvaluationThatIsNotOursIsPassedOver) {
   run_.fill(100);
   for (const auto* text : {"", "{", "[1, 2]", R"({"classes": 3})", R"({"classes": [{"name": 7, "objects": "many"}]})",
