@@ -29,10 +29,8 @@ struct EvalOptions {
   bool as_json = false;
 };
 
-const std::map<std::string, train::Weights> kWeights{{"auto", train::Weights::kAuto},
-                                                     {"best", train::Weights::kAuto},
-                                                     {"plain", train::Weights::kPlain},
-                                                     {"averaged", train::Weights::kAveraged}};
+const std::map<std::string, train::Weights> kWeights{
+    {"auto", train::Weights::kAuto}, {"plain", train::Weights::kPlain}, {"averaged", train::Weights::kAveraged}};
 
 void check_classes(const train::TrainedModel& trained, const data::Dataset& dataset, const std::string& name) {
   if (trained.classes == dataset.classes()) return;
@@ -178,8 +176,9 @@ Command eval_command() {
                        .choices = {"validation", "train"}},
                       {.name = "--weights",
                        .to = &options->weights,
-                       .help = "Weights of the checkpoint; auto: the averaged ones if the run kept an average",
-                       .choices = {"auto", "plain", "averaged", "best"}},
+                       .help = "Weights of the newest checkpoint (that of the best validation is not kept); auto: the "
+                               "averaged ones if the run kept an average",
+                       .choices = {"auto", "plain", "averaged"}},
                       {.name = "--images-at-once",
                        .to = &options->images_at_once,
                        .help = "Images that pass through the network at a time",

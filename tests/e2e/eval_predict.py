@@ -99,6 +99,8 @@ def check_eval_refuses(work, run, images, before):
     assert not missing.exists()
     refused("--run is required", "eval")
     refused("--split", "eval", "--run", run, "--split", "test")
+    refused("--weights must be one of auto, plain, averaged but is 'best'", "eval", "--run", run, "--weights", "best")
+    assert "that of the best validation is not kept" in " ".join(frn("eval", "--help").stdout.split())
     refused("keeps no moving average", "eval", "--run", run, "--weights", "averaged")
     refused("nothing", "eval", "--run", run, "--data", f"imagefolder:{work}/nothing")
     refused("the data must have the classes the run was trained on, 3 ('dark', ...)", "eval", "--run", run, "--data", "fashion-mini")
