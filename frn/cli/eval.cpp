@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <map>
 
 #include "frn/cli/commands.h"
@@ -57,7 +58,7 @@ void write_own_file(const std::filesystem::path& path, const std::string& text) 
   write_whole_file(path, text, "eval");
 }
 
-// "000012.png", as write_examples calls them.
+// "000012.png", as draw_examples calls them.
 bool is_example(const std::string& name) {
   return name.size() >= 10 && name.ends_with(".png") &&
          std::all_of(name.begin(), name.end() - 4, [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -73,15 +74,13 @@ void remove_examples(const std::filesystem::path& folder) {
   for (const auto& path : old) std::filesystem::remove(path, error);
 }
 
-// The truth on the left, what was found on the right, for `frn report`. Gives the names of the files.
-std::vector<std::string> write_examples(const std::filesystem::path& folder, const data::Dataset& dataset,
-                                        const std::vector<train::Details::Example>& examples) {
-  refuse_link(folder, "eval");
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw Error("eval", "cannot make the folder " + folder.string() + ": " + error.message());
-  remove_examples(folder);
-  std::vector<std::string> written;
+struct Example {
+  std::string name, png;
+};
+
+// The truth on the left, what was found on the right, for `frn report`.
+std::vector<Example> draw_examples(const data::Dataset& dataset, const std::vector<train::Details::Example>& examples) {
+  std::vector<Example> out;
   for (const auto& example : examples) {
     const auto source = dataset.open(example.index);
     if (!source) break;  // a set that gives tensors
@@ -89,10 +88,18 @@ std::vector<std::string> write_examples(const std::filesystem::path& folder, con
     const auto image = source->read({0, 0, size.height, size.width}, size);
     const auto both = data::side_by_side(data::drawn(image, drawn_boxes(example.truths, false)),
                                          data::drawn(image, drawn_boxes(example.found, true)));
-    written.push_back(fmt::format("{:06}.png", example.index));
-    write_own_file(folder / written.back(), data::to_png(both));
+    out.push_back({fmt::format("{:06}.png", example.index), data::to_png(both)});
   }
-  return written;
+  return out;
+}
+
+void write_examples(const std::filesystem::path& folder, const std::vector<Example>& examples) {
+  refuse_link(folder, "eval");
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Error("eval", "cannot make the folder " + folder.string() + ": " + error.message());
+  remove_examples(folder);
+  for (const auto& example : examples) write_own_file(folder / example.name, example.png);
 }
 
 void run(const EvalOptions& options) {
@@ -132,23 +139,29 @@ void run(const EvalOptions& options) {
   for (const auto& [key, value] : result.values) out[key] = value;
   const auto details = result.score->details();
   for (const auto& [key, value] : details.entries.as_table()) out[key] = value;
-  if (folder.holds_run()) {  // a folder to share stays as it is
-    for (const auto& file : details.files) write_own_file(folder.path / file.name, file.text);
-    if (trained.model->row().detects) {
-      out["examples"] = Value::list_of(write_examples(folder.path / "examples", *dataset, details.examples));
-    }
-    write_own_file(folder.path / "eval.json", to_json(out, 2) + "\n");
+  const bool keeps = folder.holds_run();  // a folder to share stays as it is
+  const bool has_examples = keeps && trained.model->row().detects;
+  const auto examples = has_examples ? draw_examples(*dataset, details.examples) : std::vector<Example>();
+  if (has_examples) {
+    out["examples"] = Value::empty_list();
+    for (const auto& example : examples) out["examples"].push_back(example.name);
   }
+  // Shown before anything is written: the folder may be of somebody who lets us read only.
   if (options.as_json) {
     print_json(out);
-    return;
+  } else {
+    fmt::print("{} {} of {} ({} weights of step {})\n", result.samples,
+               options.split == "train" ? "training images" : "validation images", text,
+               trained.averaged ? "averaged" : "plain", trained.step);
+    for (const auto& metric : task->metrics()) fmt::print("{} {}  ", metric.title, shown(metric, result[metric.key]));
+    fmt::print("loss {:.4f}\n{}", result["loss"], details.text);
+    std::fflush(stdout);
   }
-  fmt::print("{} {} of {} ({} weights of step {})\n", result.samples,
-             options.split == "train" ? "training images" : "validation images", text,
-             trained.averaged ? "averaged" : "plain", trained.step);
-  for (const auto& metric : task->metrics()) fmt::print("{} {}  ", metric.title, shown(metric, result[metric.key]));
-  fmt::print("loss {:.4f}\n{}", result["loss"], details.text);
-  if (!folder.holds_run()) return;
+  if (!keeps) return;
+  for (const auto& file : details.files) write_own_file(folder.path / file.name, file.text);
+  if (has_examples) write_examples(folder.path / "examples", examples);
+  write_own_file(folder.path / "eval.json", to_json(out, 2) + "\n");
+  if (options.as_json) return;
   fmt::print("wrote {}", (folder.path / "eval.json").string());
   for (const auto& file : details.files) fmt::print(" and {}", (folder.path / file.name).string());
   fmt::print("\n");

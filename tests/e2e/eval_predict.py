@@ -123,6 +123,8 @@ def check_eval_writes_through_no_link(work, run):
     result.symlink_to(victim)
     done = frn("eval", "--run", run, "--threads", 1, expect=1)
     assert "eval.json must be of this folder but is a symbolic link" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert "P@1" in done.stdout and "wrote" not in done.stdout, "an evaluation that took an hour is shown, kept or not"
+    assert json.loads(frn("eval", "--run", run, "--json", "--threads", 1, expect=1).stdout)["samples"] == 3 * FOR_VALIDATION
     assert victim.read_text() == "mine"
     result.unlink()
     result.write_text(kept)
