@@ -57,6 +57,9 @@ struct LineChart {
 bool has_points(const Curve& curve);
 bool has_points(const LineChart& chart);
 
+// Whether there is a program of that name to start.
+bool has_gnuplot();
+
 // A chart takes a tenth of a second.
 inline constexpr std::chrono::milliseconds kDrawingLimit{60'000};
 

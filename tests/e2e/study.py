@@ -165,6 +165,20 @@ def check_trial(work):
     assert "1 to 2 seeds" in (out / "table.md").read_text()
 
 
+def check_without_gnuplot(work):
+    """The figures are what is missing then, not the numbers; and it is said while there is time to install it."""
+    study, out = work / "drawn.toml", work / "undrawn"
+    study.write_text(TINY.replace("[[claim]]", '[[figure]]\nfile = "columns"\nkind = "columns"\n[[claim]]'))
+    words = [FRN, "study", study, "--out", out, "--only", "frn-8"]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PATH": "/nonexistent"})
+    assert done.returncode == 1 and "FRN is better" in done.stdout, done
+    before, after = done.stderr.splitlines()
+    assert "gnuplot is not installed" in before and "written without 1 of 1 figures" in after, done.stderr
+    assert table(out)["frn-8"]["state"] == "finished" and (out / "report.html").exists()
+    run(study, "--out", out, "--report-only")
+    assert (out / "columns.svg").exists()
+
+
 def check_foreign_folder(work):
     """A study writes in no folder of somebody's, where study.toml, table.csv or report.html may be theirs."""
     out = work / "theirs"
@@ -274,6 +288,7 @@ def main():
             check_bad_cells(work)
             check_trial(work)
             check_foreign_folder(work)
+            check_without_gnuplot(work)
             check_dry_run(work)
             check_same_trainings(work)
         check_built_in(work)

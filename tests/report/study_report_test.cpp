@@ -2,7 +2,9 @@
 #include "frn/report/study_report.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "frn/report/gnuplot.h"
 #include "frn/report/study_tables.h"
 #include "frn/report/study_terminal.h"
 #include "frn/study/claims.h"
@@ -231,7 +233,7 @@ TEST_F(StudyReport, FiguresAreDrawnFromWhatIsThere) {
   RunFolder run(made.folder.cell("frn-32"));
   run.fill(200);
   std::vector<std::string> names;
-  for (const auto& path : study_report(made.folder)) names.push_back(path.filename().string());
+  for (const auto& path : study_report(made.folder).files) names.push_back(path.filename().string());
   EXPECT_EQ(names,
             (std::vector<std::string>{"figure-1.svg", "figure-1-paper.svg", "curves-training.svg",
                                       "curves-validation.svg", "frn.svg", "table.md", "table.csv", "report.html"}));
@@ -239,6 +241,27 @@ TEST_F(StudyReport, FiguresAreDrawnFromWhatIsThere) {
   EXPECT_TRUE(holds(text, "<a href=\"#curves-of-frn\">80.00</a>")) << "a value leads to the curves of its row";
   EXPECT_TRUE(holds(text, "<figure id=\"curves-of-frn\">"));
   EXPECT_FALSE(holds(text, "#curves-of-bn")) << "where there are none, nothing leads there";
+}
+
+TEST_F(StudyReport, FiguresThatCannotBeDrawnWithholdNoNumbers) {
+  const auto made = study(1);
+  finish_row(made, "frn", {0.8});
+  RunFolder run(made.folder.cell("frn-32"));
+  run.fill(200);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder_ / "nothing").c_str(), 1);
+  const bool has = has_gnuplot();
+  const auto [files, undrawn] = study_report(made.folder);
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_FALSE(has);
+  EXPECT_TRUE(holds(undrawn, "gnuplot is needed to draw")) << undrawn;
+  EXPECT_TRUE(holds(undrawn, "the tables and report.html were written without 5 of 5 figures")) << undrawn;
+  EXPECT_EQ(files.size(), 3);
+  const auto text = contents(made.folder.path / "report.html");
+  EXPECT_TRUE(holds(text, "Claims of the paper") && holds(text, "80.00") && !holds(text, "<figure")) << text;
+  EXPECT_FALSE(holds(contents(made.folder.path / "table.md"), ".svg"));
+  EXPECT_TRUE(has_gnuplot());
+  EXPECT_EQ(study_report(made.folder).undrawn, "");
 }
 
 TEST_F(StudyReport, NothingIsWrittenThroughALink) {

@@ -73,6 +73,24 @@ TEST(StudyDefinition, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_TRUE(holds(error_with("diverges = [\"bn@1\"]", "within = 3"), "a claim has higher and lower"));
 }
 
+TEST(StudyDefinition, AFigureOverTheColumnsNeedsColumnsThatAreNumbers) {
+  const auto error = [](const std::string& column, const std::string& kind) {
+    return error_of([&] {
+      parse_study("title='t'\n[[row]]\nname='a'\n[[column]]\nname='8'\n[[column]]\nname='" + column +
+                      "'\n[scale.smoke]\ndata='random'\n[[figure]]\nfile='f'\nkind='" + kind + "'\n",
+                  "plain", "plain.toml");
+    });
+  };
+  for (const char* column : {"many", "0", "-2", "8x", "inf", "nan", "1e999"}) {
+    EXPECT_TRUE(holds(error(column, "columns"), fmt::format("plain.toml: [[figure]] 1: a figure of kind columns needs "
+                                                            "columns whose names are numbers above 0 but one is '{}'",
+                                                            column)))
+        << error(column, "columns");
+    EXPECT_EQ(error(column, "curves"), "no error");
+  }
+  EXPECT_EQ(error("0.5", "columns"), "no error");
+}
+
 Definition with_smoke(const std::string& keys) {
   std::string text = kMadeUpStudy;
   const std::string table = "[scale.smoke]\n";
