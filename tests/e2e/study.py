@@ -209,6 +209,12 @@ def check_dry_run(work):
     assert steps("--set", "max_steps=20", "--max-steps", 50)["frn-2"] == 50
     words = run(study, "--dry-run", "--set", "seed=7", folder=empty, expect=1)
     assert "--set cannot give the seed" in words and "--seeds" in words and words.count("\n") == 1, words
+    # More cells at a time than there are take no less time than the longest, and no more memory than all.
+    plan = run(study, "--dry-run", "--jobs", 1024, folder=empty)
+    minutes, seconds, memory = re.search(r"about (\d+):(\d+) with 4 at a time, and up to ([\d.]+) GB", plan).groups()
+    cells = [re.search(r"(\d+) MB +(\d+):(\d+)$", line) for line in plan.splitlines() if " x " in line]
+    assert 60 * int(minutes) + int(seconds) >= max(60 * int(cell[2]) + int(cell[3]) for cell in cells), plan
+    assert float(memory) <= sum(int(cell[1]) for cell in cells) / 1000 + 0.1, plan
     words = run("figure-epsilon", "--dry-run", folder=empty)
     assert "would write" in words and "figure-epsilon.svg" in words, words
     run("figure-epsilon", "--dry-run", "--out", empty / "there", folder=empty)
