@@ -11,6 +11,7 @@
 #include "frn/cli/progress.h"
 #include "frn/cli/threads.h"
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 #include "frn/core/whole_file.h"
 #include "frn/data/drawing.h"
 #include "frn/train/evaluate.h"
@@ -38,8 +39,8 @@ void check_classes(const train::TrainedModel& trained, const data::Dataset& data
   throw Error("eval",
               fmt::format("the data must have the classes the run was trained on, {} ('{}', ...), but {} has {} "
                           "('{}', ...)",
-                          trained.classes.size(), trained.classes.at(0), name, dataset.classes().size(),
-                          dataset.classes().at(0)));
+                          trained.classes.size(), one_line(trained.classes.at(0)), name, dataset.classes().size(),
+                          one_line(dataset.classes().at(0))));
 }
 
 std::vector<data::DrawnBox> drawn_boxes(const std::vector<train::Description::NamedBox>& boxes, bool with_scores) {
@@ -127,7 +128,7 @@ void run(const EvalOptions& options) {
                        }});
   progress.reset();
   for (const auto& sample : result.broken) {
-    fmt::print(stderr, "frn: cannot read {}: {} (it does not count)\n", sample.name, sample.reason);
+    fmt::print(stderr, "frn: cannot read {}: {} (it does not count)\n", one_line(sample.name), one_line(sample.reason));
   }
   Value out{{"checkpoint", trained.checkpoint.filename().string()},
             {"step", trained.step},

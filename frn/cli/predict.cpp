@@ -185,7 +185,8 @@ void run(const PredictOptions& options) {
         entry["picture"] = pictures[i].string();
       }
       if (!options.as_json) {
-        fmt::print("{}{}\n{}", path, detects ? " -> " + entry["picture"].as_text() : "", found.text);
+        fmt::print("{}{}\n{}", one_line(path), detects ? " -> " + one_line(entry["picture"].as_text()) : "",
+                   found.text);
       }
       list.push_back(std::move(entry));
     } catch (const Error& error) {

@@ -130,6 +130,8 @@ printf '[{%s, "score": 0.9}]' "$truth" >"$work/found.json"
 expect 0 '^AP +1\.000  average precision' "$frn" metrics coco "$work/gt.json" "$work/found.json"
 expect 0 '^APs +-  average' "$frn" metrics coco "$work/gt.json" "$work/found.json"
 expect 0 '^cat +1 +1\.000' "$frn" metrics coco "$work/gt.json" "$work/found.json" --per-class
+sed 's/"cat"/"cat\\u001b[2J"/' "$work/gt.json" >"$work/hostile.json"
+expect 0 '^cat \[2J +1 +1\.000' "$frn" metrics coco "$work/hostile.json" "$work/found.json" --per-class
 expect 0 '"AR300": 1' "$frn" metrics coco --max-detections 1,10,300 "$work/gt.json" "$work/found.json" --json
 expect 2 '^frn: \[metrics coco\] --max-detections takes 3 values' "$frn" metrics coco a b --max-detections 1,10
 expect bad 'found.json: must be COCO annotations, .* but is a list' "$frn" metrics coco "$work/found.json" "$work/found.json"

@@ -245,8 +245,14 @@ def odd_sets_train(folder):
     empty = write_set(folder / "empty", [0, 0, 0, 0])
     train(folder / "of-nothing", empty, "--batch-per-device", 2, "--steps", 3)
     assert metrics_of(folder / "of-nothing")["validation"]["AP"] is None
-    one = write_set(folder / "one", [1, 2, 1, 0], names=["thing", "unused", "unused too"])
+    one = write_set(folder / "one", [1, 2, 1, 0], names=["thing\x1b[2J", "unused\x1b[2J", "unused\ntoo"])
     train(folder / "of-one", one, "--batch-per-device", 4, "--steps", 3)
+    # Texts of a file never act on the terminal; JSON keeps them as they are.
+    shown = run("eval", "--run", folder / "of-one").stdout
+    assert "thing [2J" in shown and "unused too" in shown and "\x1b" not in shown, shown
+    assert [c["name"] for c in json.loads((folder / "of-one" / "eval.json").read_text())["classes"]][0] == "thing\x1b[2J"
+    shown = run("predict", "--run", folder / "of-one", one / "val" / "000.png", "--score", 0).stdout
+    assert " [2J" in shown and "\x1b" not in shown, shown
     many = write_set(folder / "many", [2, 2, 2, 2], names=[f"class {i}" for i in range(1000)])
     train(folder / "of-many", many, "--batch-per-device", 2, "--steps", 2)
     run("eval", "--run", folder / "of-many")
