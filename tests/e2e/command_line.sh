@@ -210,6 +210,12 @@ printf 'schedule = "step"\nsteps = 1\nepochs = 2.0\nmodel = "resnetv2-8"\nbatch_
 expect 0 'finished' "$frn" train --out "$work/step" --config "$work/step.toml" --lr-drops 0.5
 expect 0 '^image_size = 0 .*0: the data.s own size' cat "$work/step/config.toml"
 expect 2 '--epochs has no effect with --steps 1' "$frn" train --out "$work/x" --config "$work/step.toml" --epochs 3
+# Once, not by every process and then by who started them.
+once() { "$@" 2>&1 | tr '\n' '|'; }
+expect 1 '^frn: \[train\] --devices must be a multiple of the 2 processes but is 3; give another of them\|$' \
+  once "$frn" train --out "$work/x" --processes 2 --devices 3
+expect 1 '^frn: \[train\] .*momentum[^|]*\|$' once "$frn" train --out "$work/x" --processes 2 --momentum 2
+expect 1 '^frn: \[train\] .*holds no run to resume[^|]*\|$' once "$frn" train --out "$work/x" --processes 2 --resume
 [[ ! -e "$work/x" ]] || { echo 'FAILED: a command that was refused left a folder'; failures=$((failures + 1)); }
 expect 2 '^frn: \[train\] --steps needs a value; frn train --help' "$frn" train --out "$work/x" --steps
 expect 2 "^frn: \[report\] unexpected argument 'b'; frn report --help" "$frn" report a b c
