@@ -201,7 +201,7 @@ Command eval_command() {
                       {.name = "--workers",
                        .to = &options->workers,
                        .help = "Threads that load images; 0: the network's thread does it",
-                       .range = Range{0}},
+                       .range = Range{0, 1024}},
                       {.name = "--threads",
                        .to = &options->threads,
                        .help = "Processor threads of the network",

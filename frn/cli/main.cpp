@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <system_error>
 
 #include "frn/cli/allocator.h"
 #include "frn/cli/commands.h"
@@ -53,6 +54,10 @@ int run(const std::vector<std::string>& arguments) {
     return fail(kExitUsage, error.what());
   } catch (const c10::Error& error) {
     return fail(kExitError, error.what_without_backtrace());
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) return fail(kExitError, error.what());
+    return fail(kExitError,
+                "[threads] this machine lets the program start no more threads; give fewer --workers or --threads");
   } catch (const std::exception& error) {
     return fail(kExitError, error.what());
   }

@@ -205,6 +205,11 @@ expect 2 '--decay-norms has no effect with --weight-decay 0' "$frn" train --out 
 expect bad 'images_at_once must hold at least' "$frn" train --out "$work/x" --images-at-once 4 --batch-per-device 8
 expect 2 "^frn: \[train\] --schedule must be one of cosine, step, constant but is 'cosin' .did you mean 'cosine'" \
   "$frn" train --out "$work/x" --schedule cosin
+expect 2 '--workers must be from 0 to 1024 but is 1000000' "$frn" train --out "$work/x" --workers 1000000
+expect 2 '--workers must be from 0 to 1024 but is 1000000' "$frn" eval --run "$work/x" --workers 1000000
+expect 2 '--threads must be from 1 to 1024 but is 100000' "$frn" data check fashion-mini --threads 100000
+expect 2 '^frn: \[train\] --out must not be empty; frn train --help' "$frn" train --out ''
+expect 2 '^frn: \[predict\] IMAGE must not be empty' "$frn" predict --run x ''
 expect 2 '--dry-run and --report-only cannot be given together' "$frn" study table2 --dry-run --report-only
 printf 'schedule = "step"\nsteps = 1\nepochs = 2.0\nmodel = "resnetv2-8"\nbatch_per_device = 2\n' >"$work/step.toml"
 expect 0 'finished' "$frn" train --out "$work/step" --config "$work/step.toml" --lr-drops 0.5
