@@ -175,6 +175,13 @@ long=$("$frn" --help-all | awk 'length > 80')
 [[ -z $long ]] || { printf 'FAILED: lines of help above 80 columns:\n%s\n' "$long"; failures=$((failures + 1)); }
 "$frn" train --help | grep -q -- --as-rank && { echo 'FAILED: a hidden option in the help'; failures=$((failures + 1)); }
 
+# A disk that is full where the output goes.
+if [[ -w /dev/full ]]; then
+  expect 1 '^frn: \[output\] cannot write to standard output: No space left' bash -c '"$0" info models >/dev/full' "$frn"
+  expect 1 '^frn: \[output\] cannot write to standard output: No space left' bash -c '"$0" info models --json >/dev/full' "$frn"
+  expect 1 '^frn: \[output\] cannot write' bash -c '"$0" --help >/dev/full' "$frn"
+fi
+
 # Names from other trainers, beginnings of names, and other ways to write one.
 while read -r theirs ours; do
   expect 2 "^frn: unknown option '$theirs' .did you mean '$ours'\?.*; frn train --help" "$frn" train --out "$work/x" "$theirs" 1
