@@ -60,7 +60,9 @@ html::Table relative_table(const study::Results& results, const Metric& metric) 
   const auto& study = results.study;
   size_t base = 0;
   while (study.rows[base].name != study.reference) ++base;
-  html::Table table{{{metric.title + (metric.kind == MetricKind::kShare ? ", points" : "")}, {""}}, {}, 2};
+  const bool has_paper = study.published.contains(metric.key);
+  html::Table table{{{metric.title + (metric.kind == MetricKind::kShare ? ", points" : "")}, {""}}, {}};
+  table.together = has_paper ? 2 : 1;
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
   for (size_t r = 0; r < study.rows.size(); ++r) {
     if (r == base) continue;
@@ -76,7 +78,7 @@ html::Table relative_table(const study::Results& results, const Metric& metric) 
       ours.emplace_back(x.values.empty() || y.values.empty() ? "–" : study::signed_text(metric, x.mean - y.mean));
     }
     table.rows.push_back(std::move(ours));
-    table.rows.push_back(std::move(paper));
+    if (has_paper) table.rows.push_back(std::move(paper));
   }
   return table;
 }

@@ -68,6 +68,19 @@ TEST_F(StudyReport, ThePapersValuesStandBesideOurs) {
   EXPECT_TRUE(holds(table, " 76.21 |"));
 }
 
+TEST_F(StudyReport, WithoutAPaperNoRowIsThePapers) {
+  const auto made = study(1);
+  finish_row(made, "bn", {0.70});
+  finish_row(made, "frn", {0.78});
+  EXPECT_TRUE(holds(page(made), ">paper<"));
+  std::string text = study::kMadeUpStudy;
+  const auto begin = text.find("[published.precision_at_1]");
+  put(made.folder.definition(), text.erase(begin, text.find("[scale.smoke]") - begin));
+  const auto own = page(made);
+  EXPECT_TRUE(holds(own, "Difference from Batchnorm") && holds(own, "+8.00")) << own;
+  EXPECT_FALSE(holds(own, ">paper<")) << own;
+}
+
 TEST_F(StudyReport, OnlyThePapersScaleSubtractsThePapersValues) {
   for (const char* scale : {"smoke", "paper"}) {
     const study::MadeUpStudy made(folder_ / scale, 2, scale);
