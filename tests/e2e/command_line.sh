@@ -47,6 +47,8 @@ expect 0 'reference +in use' env FRN_IMPLEMENTATION=reference "$frn" info system
 expect bad "FRN_IMPLEMENTATION must be one of .*reference.*'refrence'.*did you mean 'reference'" \
   env FRN_IMPLEMENTATION=refrence "$frn" info system
 expect 0 'resnetv2-50 +25.57 M +4.09 G +224' "$frn" info models
+expect 2 '--size must be from 1 to 65536 but is 100000000' "$frn" info models --size 100000000
+expect 2 '--classes must be from 1 to 1000000 but is -5' "$frn" info models --classes -5
 expect 0 'multiples of 32' "$frn" info models --norm gn+relu
 expect 0 '"multiply_adds": 4089184256' "$frn" info model resnetv1-50 --norm bn+relu --json
 expect 0 'stages.0.blocks.0.norm1.tau' "$frn" info model resnetv2-20 --parameters
