@@ -221,7 +221,7 @@ Command check_command() {
                        .to = &options->threads,
                        .help = "Processor threads",
                        .default_text = "all processors",
-                       .range = Range{1}},
+                       .range = Range{1, 1024}},
                       {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},
           .run = [options](const Given&) { check(*options); }};
 }

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdio>
 #include <map>
 
 #include "frn/cli/commands.h"
@@ -9,6 +11,7 @@
 #include "frn/cli/progress.h"
 #include "frn/cli/threads.h"
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 #include "frn/core/whole_file.h"
 #include "frn/data/drawing.h"
 #include "frn/train/evaluate.h"
@@ -28,18 +31,16 @@ struct EvalOptions {
   bool as_json = false;
 };
 
-const std::map<std::string, train::Weights> kWeights{{"auto", train::Weights::kAuto},
-                                                     {"best", train::Weights::kAuto},
-                                                     {"plain", train::Weights::kPlain},
-                                                     {"averaged", train::Weights::kAveraged}};
+const std::map<std::string, train::Weights> kWeights{
+    {"auto", train::Weights::kAuto}, {"plain", train::Weights::kPlain}, {"averaged", train::Weights::kAveraged}};
 
 void check_classes(const train::TrainedModel& trained, const data::Dataset& dataset, const std::string& name) {
   if (trained.classes == dataset.classes()) return;
   throw Error("eval",
               fmt::format("the data must have the classes the run was trained on, {} ('{}', ...), but {} has {} "
                           "('{}', ...)",
-                          trained.classes.size(), trained.classes.at(0), name, dataset.classes().size(),
-                          dataset.classes().at(0)));
+                          trained.classes.size(), one_line(trained.classes.at(0)), name, dataset.classes().size(),
+                          one_line(dataset.classes().at(0))));
 }
 
 std::vector<data::DrawnBox> drawn_boxes(const std::vector<train::Description::NamedBox>& boxes, bool with_scores) {
@@ -52,21 +53,54 @@ std::vector<data::DrawnBox> drawn_boxes(const std::vector<train::Description::Na
   return out;
 }
 
-// The truth on the left, what was found on the right, for `frn report`.
-void write_examples(const std::filesystem::path& folder, const data::Dataset& dataset,
-                    const std::vector<train::Details::Example>& examples) {
+// Runs may come from others: what is written into them stays in them.
+void write_own_file(const std::filesystem::path& path, const std::string& text) {
+  refuse_link(path, "eval");
+  write_whole_file(path, text, "eval");
+}
+
+// "000012.png", as draw_examples calls them.
+bool is_example(const std::string& name) {
+  return name.size() >= 10 && name.ends_with(".png") &&
+         std::all_of(name.begin(), name.end() - 4, [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// Those of an earlier evaluation, which may be of another set.
+void remove_examples(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) throw Error("eval", "cannot make the folder " + folder.string() + ": " + error.message());
+  std::vector<std::filesystem::path> old;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (is_example(entry.path().filename().string())) old.push_back(entry.path());
+  }
+  for (const auto& path : old) std::filesystem::remove(path, error);
+}
+
+struct Example {
+  std::string name, png;
+};
+
+// The truth on the left, what was found on the right, for `frn report`.
+std::vector<Example> draw_examples(const data::Dataset& dataset, const std::vector<train::Details::Example>& examples) {
+  std::vector<Example> out;
   for (const auto& example : examples) {
     const auto source = dataset.open(example.index);
-    if (!source) return;  // a set that gives tensors
+    if (!source) break;  // a set that gives tensors
     const auto size = source->size();
     const auto image = source->read({0, 0, size.height, size.width}, size);
     const auto both = data::side_by_side(data::drawn(image, drawn_boxes(example.truths, false)),
                                          data::drawn(image, drawn_boxes(example.found, true)));
-    write_whole_file(folder / fmt::format("{:06}.png", example.index), data::to_png(both), "eval");
+    out.push_back({fmt::format("{:06}.png", example.index), data::to_png(both)});
   }
+  return out;
+}
+
+void write_examples(const std::filesystem::path& folder, const std::vector<Example>& examples) {
+  refuse_link(folder, "eval");
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Error("eval", "cannot make the folder " + folder.string() + ": " + error.message());
+  remove_examples(folder);
+  for (const auto& example : examples) write_own_file(folder / example.name, example.png);
 }
 
 void run(const EvalOptions& options) {
@@ -94,7 +128,7 @@ void run(const EvalOptions& options) {
                        }});
   progress.reset();
   for (const auto& sample : result.broken) {
-    fmt::print(stderr, "frn: cannot read {}: {} (it does not count)\n", sample.name, sample.reason);
+    fmt::print(stderr, "frn: cannot read {}: {} (it does not count)\n", one_line(sample.name), one_line(sample.reason));
   }
   Value out{{"checkpoint", trained.checkpoint.filename().string()},
             {"step", trained.step},
@@ -106,21 +140,29 @@ void run(const EvalOptions& options) {
   for (const auto& [key, value] : result.values) out[key] = value;
   const auto details = result.score->details();
   for (const auto& [key, value] : details.entries.as_table()) out[key] = value;
-  if (folder.holds_run()) {  // a folder to share stays as it is
-    for (const auto& file : details.files) write_whole_file(folder.path / file.name, file.text, "eval");
-    if (!details.examples.empty()) write_examples(folder.path / "examples", *dataset, details.examples);
-    write_whole_file(folder.path / "eval.json", to_json(out, 2) + "\n", "eval");
+  const bool keeps = folder.holds_run();  // a folder to share stays as it is
+  const bool has_examples = keeps && trained.model->row().detects;
+  const auto examples = has_examples ? draw_examples(*dataset, details.examples) : std::vector<Example>();
+  if (has_examples) {
+    out["examples"] = Value::empty_list();
+    for (const auto& example : examples) out["examples"].push_back(example.name);
   }
+  // Shown before anything is written: the folder may be of somebody who lets us read only.
   if (options.as_json) {
     print_json(out);
-    return;
+  } else {
+    fmt::print("{} {} of {} ({} weights of step {})\n", result.samples,
+               options.split == "train" ? "training images" : "validation images", text,
+               trained.averaged ? "averaged" : "plain", trained.step);
+    for (const auto& metric : task->metrics()) fmt::print("{} {}  ", metric.title, shown(metric, result[metric.key]));
+    fmt::print("loss {:.4f}\n{}", result["loss"], details.text);
+    std::fflush(stdout);
   }
-  fmt::print("{} {} of {} ({} weights of step {})\n", result.samples,
-             options.split == "train" ? "training images" : "validation images", text,
-             trained.averaged ? "averaged" : "plain", trained.step);
-  for (const auto& metric : task->metrics()) fmt::print("{} {}  ", metric.title, shown(metric, result[metric.key]));
-  fmt::print("loss {:.4f}\n{}", result["loss"], details.text);
-  if (!folder.holds_run()) return;
+  if (!keeps) return;
+  for (const auto& file : details.files) write_own_file(folder.path / file.name, file.text);
+  if (has_examples) write_examples(folder.path / "examples", examples);
+  write_own_file(folder.path / "eval.json", to_json(out, 2) + "\n");
+  if (options.as_json) return;
   fmt::print("wrote {}", (folder.path / "eval.json").string());
   for (const auto& file : details.files) fmt::print(" and {}", (folder.path / file.name).string());
   fmt::print("\n");
@@ -148,8 +190,9 @@ Command eval_command() {
                        .choices = {"validation", "train"}},
                       {.name = "--weights",
                        .to = &options->weights,
-                       .help = "Weights of the checkpoint; auto: the averaged ones if the run kept an average",
-                       .choices = {"auto", "plain", "averaged", "best"}},
+                       .help = "Weights of the newest checkpoint (that of the best validation is not kept); auto: the "
+                               "averaged ones if the run kept an average",
+                       .choices = {"auto", "plain", "averaged"}},
                       {.name = "--images-at-once",
                        .to = &options->images_at_once,
                        .help = "Images that pass through the network at a time",
@@ -158,7 +201,7 @@ Command eval_command() {
                       {.name = "--workers",
                        .to = &options->workers,
                        .help = "Threads that load images; 0: the network's thread does it",
-                       .range = Range{0}},
+                       .range = Range{0, 1024}},
                       {.name = "--threads",
                        .to = &options->threads,
                        .help = "Processor threads of the network",

@@ -14,6 +14,8 @@
 namespace frn::cli {
 namespace {
 
+constexpr Range kSizes{1, 65536};  // multiply-adds of larger images are more than an int64 counts
+
 struct InfoModelsOptions {
   std::string norm = "frn+tlu";
   std::string weights_standardised = "off";
@@ -163,13 +165,16 @@ std::vector<Option> common_options(InfoModelsOptions& options) {
            .to = &options.weights_standardised,
            .help = "How convolutions standardise their weights: off, plain, scaled or gain",
            .value = "FORM"},
-          {.name = "--classes", .to = &options.classes, .help = "Number of classes"},
-          {.name = "--input-channels", .to = &options.input_channels, .help = "Channels of the images"},
+          {.name = "--classes", .to = &options.classes, .help = "Number of classes", .range = Range{1, 1'000'000}},
+          {.name = "--input-channels",
+           .to = &options.input_channels,
+           .help = "Channels of the images",
+           .range = Range{1, 4096}},
           {.name = "--size",
            .to = &options.size,
            .help = "Height and width of the image that multiply-adds are counted for",
            .default_text = "the model's own",
-           .range = Range{1}},
+           .range = kSizes},
           {.name = "--json", .to = &options.as_json, .help = "Print JSON"}};
 }
 
@@ -206,7 +211,7 @@ Command model_command() {
                          .to = &options->size,
                          .help = "Another name for --size, as in frn train",
                          .default_text = "the model's own",
-                         .range = Range{1},
+                         .range = kSizes,
                          .excludes = {"--size"}});
   out.options.push_back(
       {.name = "--limit",

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <system_error>
 
 #include "frn/cli/allocator.h"
 #include "frn/cli/commands.h"
 #include "frn/cli/environment.h"
 #include "frn/cli/exit.h"
+#include "frn/cli/output.h"
 #include "frn/cli/parse.h"
 #include "frn/cli/progress.h"
 #include "frn/cli/version.h"
@@ -47,12 +49,20 @@ int run(const std::vector<std::string>& arguments) {
     } else {
       parsed.command->run(parsed.given);
     }
+    check_output();
   } catch (const Exit& end) {
     return end.code;
   } catch (const UsageError& error) {
     return fail(kExitUsage, error.what());
   } catch (const c10::Error& error) {
     return fail(kExitError, error.what_without_backtrace());
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) {
+      return fail(kExitError, ("[output] cannot write to standard output: " + error.code().message()).c_str());
+    }
+    if (error.code() != std::errc::resource_unavailable_try_again) return fail(kExitError, error.what());
+    return fail(kExitError,
+                "[threads] this machine lets the program start no more threads; give fewer --workers or --threads");
   } catch (const std::exception& error) {
     return fail(kExitError, error.what());
   }

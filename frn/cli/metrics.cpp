@@ -6,6 +6,7 @@
 #include "frn/cli/commands.h"
 #include "frn/cli/output.h"
 #include "frn/cli/threads.h"
+#include "frn/core/text.h"
 #include "frn/metrics/coco_files.h"
 
 namespace frn::cli {
@@ -68,8 +69,8 @@ void print(const CocoScores& scores, const CocoFile& file, bool per_class) {
              fmt::format("AR{}", scores.max_detections.back()));
   const auto names = names_of(file.categories);
   for (const auto& category : scores.categories) {
-    fmt::print("{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}\n", names.at(category.id), category.truths, shown(category.ap),
-               shown(category.ap50), shown(category.ap75), shown(category.ar));
+    fmt::print("{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}\n", one_line(names.at(category.id)), category.truths,
+               shown(category.ap), shown(category.ap50), shown(category.ap75), shown(category.ar));
   }
 }
 

@@ -9,4 +9,7 @@ namespace frn::cli {
 // silence.
 void print_json(const Value& value);
 
+// Throws frn::Error when what was printed before did not reach standard output, which may be a file on a full disk.
+void check_output();
+
 }  // namespace frn::cli

@@ -144,6 +144,7 @@ struct CheckValue {
 
  private:
   std::string check(const std::string& value) const {
+    if (option.required && value.empty()) return option.name + " must not be empty";
     const auto& known = option.choices;
     if (known.empty() || std::find(known.begin(), known.end(), value) != known.end()) return "";
     const std::vector<std::string_view> views(known.begin(), known.end());

@@ -1,10 +1,12 @@
 // frn predict: what a run's network sees in image files. Of detectors it also writes pictures with the boxes on them.
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <torch/types.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <ranges>
 #include <set>
@@ -76,39 +78,68 @@ train::Description describe(const train::TrainedModel& trained, data::Batch batc
   return trained.task->describe(network.forward(batch.images, trained.config.bfloat16()), batch, 0, options);
 }
 
-// Pictures in a folder: of two images of one name in different folders the second gets a number.
-class Pictures {
- public:
-  explicit Pictures(fs::path folder) : folder_(std::move(folder)) {
-    std::error_code error;
-    fs::create_directories(folder_, error);
-    if (error) throw Error("predict", "cannot make the folder " + folder_.string() + ": " + error.message());
-  }
-
-  fs::path write(const fs::path& source, const data::ImageSource& image, const train::Description& found) {
-    const auto size = image.size();
-    std::vector<data::DrawnBox> boxes;
-    for (const auto& one : std::views::reverse(found.boxes)) {  // the best on top
-      const auto& box = one.box;
-      boxes.push_back({box.left, box.top, box.right, box.bottom, fmt::format("{} {:.0f}%", one.name, 100 * one.score),
-                       data::colour_of(box.label)});
-    }
-    const auto picture = data::drawn(image.read({0, 0, size.height, size.width}, size), boxes);
-    const auto path = free_name(source.stem().string());
-    write_whole_file(path, data::to_png(picture), "predict");
-    return path;
-  }
-
- private:
-  fs::path free_name(const std::string& stem) {
+// Of each image the picture's path: of two images of one name in different folders the second gets a number.
+std::vector<fs::path> picture_paths(const fs::path& folder, const std::vector<std::string>& images) {
+  std::vector<fs::path> out;
+  std::set<std::string> taken;
+  for (const auto& image : images) {
+    const auto stem = fs::path(image).stem().string();
     auto name = stem;
-    for (int i = 2; !taken_.insert(name).second; ++i) name = fmt::format("{}-{}", stem, i);
-    return folder_ / (name + ".png");
+    for (int i = 2; !taken.insert(name).second; ++i) name = fmt::format("{}-{}", stem, i);
+    out.push_back(folder / (name + ".png"));
   }
+  return out;
+}
 
-  fs::path folder_;
-  std::set<std::string> taken_;
-};
+// What a file or folder is, whatever its path; none when it is not there.
+std::optional<std::pair<dev_t, ino_t>> identity(const fs::path& path) {
+  struct stat found {};
+  if (stat(path.empty() ? "." : path.c_str(), &found) != 0) return std::nullopt;
+  return std::pair(found.st_dev, found.st_ino);
+}
+
+// A picture may not take the place of an image, also through a link; nor lie beside the images, where photo.jpg's could
+// replace another photo, and where the next call would take it for an image.
+void check_apart(const fs::path& folder, const std::vector<std::string>& images,
+                 const std::vector<fs::path>& pictures) {
+  std::map<std::pair<dev_t, ino_t>, std::string> taken;
+  std::set<fs::path> seen;  // most images share few folders
+  for (const auto& image : images) {
+    if (const auto id = identity(image)) taken.emplace(*id, image);
+    const auto beside = fs::path(image).parent_path();
+    if (!seen.insert(beside).second) continue;
+    if (const auto id = identity(beside)) taken.emplace(*id, image);
+  }
+  const auto check = [&](const fs::path& path) {
+    const auto id = identity(path);
+    const auto found = id ? taken.find(*id) : taken.end();
+    if (found == taken.end()) return;
+    throw Error("predict", fmt::format("the pictures must go to a folder without the images, but {} would get them "
+                                       "and holds {}; give another --out",
+                                       folder.string(), found->second));
+  };
+  check(folder);
+  for (const auto& path : pictures) check(path);
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw Error("predict", "cannot make the folder " + folder.string() + ": " + error.message());
+}
+
+void write_picture(const fs::path& path, const data::ImageSource& image, const train::Description& found) {
+  const auto size = image.size();
+  std::vector<data::DrawnBox> boxes;
+  for (const auto& one : std::views::reverse(found.boxes)) {  // the best on top
+    const auto& box = one.box;
+    boxes.push_back({box.left, box.top, box.right, box.bottom, fmt::format("{} {:.0f}%", one.name, 100 * one.score),
+                     data::colour_of(box.label)});
+  }
+  const auto picture = data::drawn(image.read({0, 0, size.height, size.width}, size), boxes);
+  refuse_link(path, "predict");
+  write_whole_file(path, data::to_png(picture), "predict");
+}
 
 void run(const PredictOptions& options) {
   const auto files = files_of(options.images);
@@ -118,11 +149,17 @@ void run(const PredictOptions& options) {
   if (!detects && !options.out.empty()) {
     throw UsageError("[predict] --out is for pictures with boxes, but the run has a classifier; leave it out");
   }
-  std::optional<Pictures> pictures;
+  std::vector<fs::path> pictures;
   const train::RunFolder folder{options.run};
   // A folder to share stays as it is.
   const auto usual = folder.holds_run() ? folder.path / "predictions" : fs::path("predictions");
-  if (detects) pictures.emplace(options.out.empty() ? usual : fs::path(options.out));
+  if (detects) {
+    const auto out = options.out.empty() ? usual : fs::path(options.out);
+    if (options.out.empty()) refuse_link(out, "predict");  // the run may be somebody else's
+    pictures = picture_paths(out, files);
+    check_apart(out, files, pictures);
+    make_folder(out);
+  }
   const train::DescribeOptions wanted{.most = options.top > 0 ? options.top
                                               : detects       ? kMostBoxes
                                                               : kMostClasses,
@@ -135,16 +172,21 @@ void run(const PredictOptions& options) {
   auto batch = data::make_batch(image, std::vector<data::Target>(1));
   auto list = Value::empty_list();
   int failures = 0;
-  for (const auto& path : files) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto& path = files[i];
     try {
       const auto source = data::open_image(data::read_file(path, "predict", kLongestFile), path);
       batch.geometries = {pipeline.run(*source, RandomKey(0), out)};
       const auto found = describe(trained, batch, wanted);
       Value entry{{"image", path}};
       for (const auto& [key, value] : found.entries.as_table()) entry[key] = value;
-      if (pictures) entry["picture"] = pictures->write(path, *source, found).string();
+      if (detects) {
+        write_picture(pictures[i], *source, found);
+        entry["picture"] = pictures[i].string();
+      }
       if (!options.as_json) {
-        fmt::print("{}{}\n{}", path, pictures ? " -> " + entry["picture"].as_text() : "", found.text);
+        fmt::print("{}{}\n{}", one_line(path), detects ? " -> " + one_line(entry["picture"].as_text()) : "",
+                   found.text);
       }
       list.push_back(std::move(entry));
     } catch (const Error& error) {
@@ -183,7 +225,7 @@ Command predict_command() {
                        .range = Range{0, 1}},
                       {.name = "--out",
                        .to = &options->out,
-                       .help = "Of a detector: folder for pictures with the boxes, PNG",
+                       .help = "Of a detector: folder for pictures with the boxes, PNG; another one than the images'",
                        .value = "DIR",
                        .default_text = "predictions in the run's folder; here, for one that frn export wrote"},
                       {.name = "--json", .to = &options->as_json, .help = "Print JSON"}},

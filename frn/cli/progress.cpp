@@ -14,6 +14,16 @@ namespace {
 
 constexpr int kBar = 24;
 
+// How many bytes of the text fill so many columns: a letter of UTF-8 takes one, and is not cut in two.
+size_t bytes_of_columns(std::string_view text, size_t columns) {
+  const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; };
+  size_t i = 0;
+  for (; i < text.size(); ++i) {
+    if (begins(text[i]) && columns-- == 0) break;
+  }
+  return i;
+}
+
 }  // namespace
 
 void say(const std::string& text) {
@@ -48,10 +58,9 @@ void ProgressDisplay::show(double share, const std::string& before, const std::s
     return;
   }
   const int full = static_cast<int>(std::clamp(share, 0.0, 1.0) * kBar);
-  auto text = fmt::format("{}[{}{}] {:3.0f} %  {}", before, std::string(full, '='), std::string(kBar - full, ' '),
-                          100 * share, behind);
-  text.resize(std::min(text.size(), terminal_width() - 1));
-  say("\r\x1b[K" + text);
+  const auto text = fmt::format("{}[{}{}] {:3.0f} %  {}", before, std::string(full, '='), std::string(kBar - full, ' '),
+                                100 * share, behind);
+  say("\r\x1b[K" + text.substr(0, bytes_of_columns(text, terminal_width() - 1)));
   drawn_ = true;
 }
 

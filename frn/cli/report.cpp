@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "frn/cli/commands.h"
+#include "frn/cli/exit.h"
 #include "frn/report/run_report.h"
 #include "frn/report/study_report.h"
 
@@ -10,8 +11,12 @@ namespace {
 
 void run(const std::string& folder) {
   const study::Folder study{folder};
-  const auto written = study.holds_study() ? report::study_report(study) : report::run_report(folder);
+  const auto [written, undrawn] =
+      study.holds_study() ? report::study_report(study) : report::WrittenReport{report::run_report(folder), ""};
   for (const auto& path : written) fmt::print("wrote {}\n", path.string());
+  if (undrawn.empty()) return;
+  fmt::print(stderr, "frn: {}\n", undrawn);
+  throw Exit{kExitError};
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "frn/cli/study_twins.h"
 #include "frn/core/error.h"
 #include "frn/core/text.h"
+#include "frn/report/gnuplot.h"
 #include "frn/report/study_report.h"
 #include "frn/report/study_terminal.h"
 #include "frn/study/library.h"
@@ -38,7 +39,7 @@ struct StudyOptions {
   int64_t seeds = 0;
   int64_t jobs = 0;
   int64_t threads = -1;
-  int64_t max_steps = 0;
+  int64_t max_steps = -1;  // not given: what --set or the study says
   bool list = false;
   bool dry_run = false;
   bool report_only = false;
@@ -59,6 +60,11 @@ void set_from(const std::string& text, Settings& settings) {
     throw Error("study", fmt::format("--set must be KEY=VALUE but is '{}'", text));
   }
   const auto key = text.substr(0, equals);
+  if (key == "seed") {
+    throw Error("study",
+                "--set cannot give the seed, for every training of a cell has its own; --seeds says how many, and "
+                "first_seed in the study's scale where they start");
+  }
   const auto value = text.substr(equals + 1);
   try {
     settings[key] = study::read_settings(key + " = " + value).at(key);
@@ -79,7 +85,7 @@ Settings given_settings(const StudyOptions& options, const study::Definition& st
     out["data"] = study::quoted_value(short_name ? scale.random : data);
   }
   if (options.threads >= 0) out["threads"] = std::to_string(options.threads);
-  out["max_steps"] = std::to_string(options.max_steps);  // also 0, so that a trial can go on to its end
+  if (options.max_steps >= 0) out["max_steps"] = std::to_string(options.max_steps);
   return out;
 }
 
@@ -125,9 +131,10 @@ int64_t jobs_of(const StudyOptions& options, const std::vector<PlannedCell>& pla
   return std::max<int64_t>(1, processors / threads);
 }
 
-void print_report(const study::Folder& folder) {
-  auto written = report::study_report(folder);
+// Gives whether all figures could be drawn.
+bool print_report(const study::Folder& folder) {
   fmt::print("\n{}\n", report::terminal_text(folder));
+  auto [written, undrawn] = report::study_report(folder);
   const auto page = written.back();
   written.pop_back();
   std::vector<std::string> names;
@@ -137,9 +144,21 @@ void print_report(const study::Folder& folder) {
     if (names.empty() || names.back() != name) names.push_back(std::move(name));
   }
   fmt::print("wrote {} in {}\nreport: {}\n", fmt::join(names, ", "), folder.path.string(), page.string());
+  if (!undrawn.empty()) fmt::print(stderr, "frn: {}\n", undrawn);
+  return undrawn.empty();
+}
+
+// While there is time to install it.
+void warn_without_gnuplot(const study::Folder& folder) {
+  if (report::has_gnuplot()) return;
+  fmt::print(stderr,
+             "frn: [study] gnuplot is not installed and the report will have no figures; install Debian's gnuplot-nox "
+             "before the end, or afterwards and then type frn report {}\n",
+             shell_word(folder.path.string()));
 }
 
 void refuse_another_study(const study::Folder& folder, const study::Text& text, const StudyOptions& options) {
+  folder.check_free(text.text);
   if (!folder.holds_study()) return;
   const auto before = folder.read_record();
   if (before.study == text.name && before.scale == options.scale) return;
@@ -192,13 +211,17 @@ void train_and_report(const StudyOptions& options, const Task& task) {
     folder.write(text.text, {text.name, options.scale, seeds, asked, given, provenance(), same_as});
     fmt::print("{} at scale {}: {}, {} at a time, in {}\n", text.name, options.scale,
                amount_of_work(plan.size(), wanted.size()), jobs, folder.path.string());
+    warn_without_gnuplot(folder);
   });
   if (outcome.signal != 0) {
     fmt::print("stopped; the same command goes on where it was, and --report-only shows what is there\n");
     throw Exit{kExitSignal + outcome.signal};
   }
-  print_report(folder);
-  if (outcome.failed.empty()) return;
+  const bool drawn = print_report(folder);
+  if (outcome.failed.empty()) {
+    if (!drawn) throw Exit{kExitError};
+    return;
+  }
   const std::vector<std::string_view> names(outcome.failed.begin(), outcome.failed.end());
   throw Error("study",
               fmt::format("{} of {} cells failed: {}; see {}/cells/NAME/output.txt; the same command tries them again",
@@ -221,7 +244,10 @@ void run(const StudyOptions& options) {
   if (study::is_epsilon(text)) return draw_or_tell(options, text);
   const study::Folder folder{options.out.empty() ? fmt::format("studies-out/{}-{}", text.name, options.scale)
                                                  : options.out};
-  if (options.report_only) return print_report(folder);
+  if (options.report_only) {
+    if (!print_report(folder)) throw Exit{kExitError};
+    return;
+  }
   const auto study = study::at_scale(study::parse_study(text.text, text.name, text.source), options.scale);
   const auto task = task_of(options, text, study, folder);
   if (options.dry_run)
@@ -244,7 +270,7 @@ Command study_command() {
                        .help = "How much to train: smoke (minutes), desk (hours) or paper"},
                       {.name = "--out",
                        .to = &options->out,
-                       .help = "Folder for the results",
+                       .help = "Folder for the results: new, empty, or that of the same study, which goes on",
                        .value = "DIR",
                        .default_text = "studies-out/NAME-SCALE"},
                       {.name = "--data",
@@ -275,8 +301,8 @@ Command study_command() {
                        .separator = ','},
                       {.name = "--max-steps",
                        .to = &options->max_steps,
-                       .help = "Stop every cell after this step",
-                       .default_text = "train to the end",
+                       .help = "Stop every cell after this step; 0: train to the end",
+                       .default_text = "the scale's own, else train to the end",
                        .range = Range{0}},
                       {.name = "--set",
                        .to = &options->set,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -91,6 +92,28 @@ Estimate estimate(const PlannedCell& cell, const MeasuredStep& measured) {
               static_cast<double>(images_at_once(cell.config)) * measured.bytes_per_image * wider};
 }
 
+struct Total {
+  double seconds = 0, bytes = 0;
+  size_t at_once = 1;
+};
+
+// Of so many cells at a time, of which there may be fewer. It takes as long as the longest of them at least, and no
+// more memory than the largest together.
+Total together(const std::vector<Estimate>& costs, int64_t jobs) {
+  Total out{.at_once = std::clamp<size_t>(static_cast<size_t>(jobs), 1, std::max<size_t>(1, costs.size()))};
+  std::vector<double> sizes;
+  double longest = 0;
+  for (const auto& cost : costs) {
+    out.seconds += cost.seconds / static_cast<double>(out.at_once);
+    longest = std::max(longest, cost.seconds);
+    sizes.push_back(cost.bytes);
+  }
+  out.seconds = std::max(out.seconds, longest);
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  for (size_t i = 0; i < std::min(sizes.size(), out.at_once); ++i) out.bytes += sizes[i];
+  return out;
+}
+
 }  // namespace
 
 train::TrainConfig config_of(const study::Cell& cell) {
@@ -148,14 +171,12 @@ void print_plan(const study::Definition& study, const std::vector<PlannedCell>& 
   fmt::print("{}: {}\n\n", study.name, amount_of_work(plan.size(), cells));
   print_line("cell", "model", "norm", "lr_peak", "images/step", "steps", "memory", "time");
   std::map<std::tuple<std::string, int64_t, int64_t>, MeasuredStep> measured;
-  double seconds = 0;
-  double bytes = 0;
+  std::vector<Estimate> costs;
   for (const auto& cell : plan) {
     const std::tuple key(cell.config.model, cell.image_size, images_to_measure(cell));
     if (!measured.contains(key)) measured[key] = measure_step(cell);
     const auto cost = estimate(cell, measured[key]);
-    seconds += cost.seconds;
-    bytes = std::max(bytes, cost.bytes);
+    costs.push_back(cost);
     print_line(cell.cell.name, cell.config.model, cell.config.norm, fmt::format("{:.3g}", cell.config.lr_peak()),
                fmt::format("{} x {}", cell.config.batch_per_device, cell.config.devices), cell.steps_to_go(),
                size_text(cost.bytes), time_text(cost.seconds));
@@ -163,13 +184,14 @@ void print_plan(const study::Definition& study, const std::vector<PlannedCell>& 
   for (const auto& [cell, trained] : same_as) {
     fmt::print("{:<{}}  is the same training as {} by construction\n", cell, cell_width, trained);
   }
+  const auto [seconds, bytes, at_once] = together(costs, jobs);
   fmt::print(
       "\nabout {} with {} at a time, and up to {} of memory, on this machine as it is now.\n"
       "Time: one step of each network and batch was measured (a few images where a step takes long), and taken in\n"
       "proportion to images and multiply-adds; reading images, validation and starting come on top. Memory: what the\n"
       "measured step allocated per image, three copies of the weights, the batches that are prepared ahead, and 0.3 GB\n"
       "for the program.\n",
-      time_text(seconds / static_cast<double>(jobs)), jobs, size_text(bytes * static_cast<double>(jobs)));
+      time_text(seconds), at_once, size_text(bytes));
 }
 
 }  // namespace frn::cli

@@ -155,7 +155,7 @@ StudyOutcome run_cells(const study::Folder& folder, const std::vector<StudyJob>&
                        const std::function<void()>& begin) {
   folder.make();
   // Held by cells too: those of a killed study are given time to write their checkpoints.
-  const FolderLock lock(folder.path, {.file = "study.lock",
+  const FolderLock lock(folder.path, {.file = study::kStudyLock,
                                       .operation = "study",
                                       .advice = "let it end, or stop it, first",
                                       .for_children = true,

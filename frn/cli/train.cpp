@@ -166,8 +166,19 @@ TrainConfig open_folder(const TrainCommandOptions& options, const Given& given, 
   return config;
 }
 
+// What is wrong is said once, not by every rank.
+void check_before_launch(const TrainCommandOptions& options, const Given& given) {
+  dist::Place place;
+  place.world = options.processes;
+  const auto config = open_folder(options, given, RunFolder{options.out}, place);
+  if (config.devices % options.processes == 0) return;
+  throw Error("train", fmt::format("--devices must be a multiple of the {} processes but is {}; give another of them",
+                                   options.processes, config.devices));
+}
+
 void run(const TrainCommandOptions& options, const Given& given) {
   if (options.processes > 1) {
+    check_before_launch(options, given);
     throw Exit{launch_processes(options.processes,
                                 {.advice = "--resume goes on from the newest checkpoint", .notice = kStopping})};
   }

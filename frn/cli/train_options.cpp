@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 
 #include "frn/core/error.h"
 #include "frn/core/text.h"
@@ -26,6 +27,7 @@ std::string capitalised(std::string_view text) {
 }
 
 Option option_of(const train::Setting& setting, Destination to) {
+  const bool counts_threads = setting.key == "workers" || setting.key == "threads";
   return {.name = option_name(setting.key),
           .to = to,
           .help = capitalised(setting.help),
@@ -33,6 +35,7 @@ Option option_of(const train::Setting& setting, Destination to) {
           .group = std::string(setting.group),
           .default_text = std::string(setting.default_text),
           .choices = {setting.choices.begin(), setting.choices.end()},
+          .range = counts_threads ? std::optional(Range{0, 1024}) : std::nullopt,
           .separator = std::holds_alternative<std::vector<double>*>(to) ? ',' : '\0'};
 }
 

@@ -89,4 +89,10 @@ void write_whole_file(const std::filesystem::path& path, std::string_view text, 
   file.put_in_place();
 }
 
+void refuse_link(const std::filesystem::path& path, std::string_view operation) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return;
+  throw Error(operation, path.string() + " must be of this folder but is a symbolic link; remove the link");
+}
+
 }  // namespace frn

@@ -49,4 +49,8 @@ void sync_folder(const std::filesystem::path& folder);
 
 void write_whole_file(const std::filesystem::path& path, std::string_view text, std::string_view operation);
 
+// Throws frn::Error when the file or folder is a symbolic link: what is written into a folder of somebody else's by
+// names of our choice must not end where its links lead.
+void refuse_link(const std::filesystem::path& path, std::string_view operation);
+
 }  // namespace frn

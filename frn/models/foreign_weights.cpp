@@ -176,6 +176,11 @@ NamedTensors to_foreign(const ForeignModel& foreign, const NamedTensors& ours, L
 }
 
 NamedTensors with_fresh_norms(std::string_view name, const NormActSpec& norm, const NamedTensors& tensors) {
+  if (find_model(name).detects) {
+    throw Error("convert", "norms start afresh in classifiers, but " + std::string(name) +
+                               " finds boxes; convert the classifier that is its backbone and give that to frn train "
+                               "--backbone");
+  }
   // The first convolution tells the input channels, the last linear layer the classes.
   std::string first;
   std::string last;

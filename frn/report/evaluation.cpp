@@ -61,11 +61,21 @@ std::vector<Curve> curves_in(const Value& table) {
   return out;
 }
 
-std::vector<std::filesystem::path> examples_in(const std::filesystem::path& folder) {
+// The pictures that the evaluation names; earlier versions name none, then all that are there.
+std::vector<std::filesystem::path> examples_in(const Value& table, const std::filesystem::path& folder) {
+  const auto* const named = table.find("examples");
+  const auto is_wanted = [&](const std::filesystem::path& path) {
+    if (path.extension() != ".png") return false;
+    if (named == nullptr || named->list() == nullptr) return true;
+    const Value name(path.filename().string());
+    return std::find(named->list()->begin(), named->list()->end(), name) != named->list()->end();
+  };
   std::vector<std::filesystem::path> found;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "examples", error)) {
-    if (entry.path().extension() == ".png" && entry.is_regular_file(error)) found.push_back(entry.path());
+    // Where a link leads may be nothing for a page that is given to others.
+    const bool is_own = !entry.is_symlink(error) && entry.is_regular_file(error);
+    if (is_own && is_wanted(entry.path())) found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   std::vector<std::filesystem::path> out;
@@ -89,7 +99,7 @@ EvaluationFiles read_evaluation(const std::filesystem::path& folder) {
     out.classes = classes_in(table);
     if (out.classes.empty()) return out;
     out.curves = curves_in(table);
-    out.examples = examples_in(folder);
+    out.examples = examples_in(table, folder);
     out.source = fmt::format("{:.0f} {} images of {}, weights of step {:.0f}", number_in(table, "samples"),
                              text_in(table, "split"), text_in(table, "data"), number_in(table, "step"));
   } catch (const ValueError&) {

@@ -10,7 +10,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -114,7 +116,19 @@ std::optional<std::string> read_until(const Descriptor& from, Clock::time_point 
 
 }  // namespace
 
-void write_file(const std::filesystem::path& path, const std::string& text) { write_whole_file(path, text, "report"); }
+void write_file(const std::filesystem::path& path, const std::string& text) {
+  refuse_link(path, "report");
+  write_whole_file(path, text, "report");
+}
+
+bool has_gnuplot() {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access(((folder.empty() ? "." : folder) + "/gnuplot").c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
 
 void draw_svg(const LineChart& chart, const std::filesystem::path& svg, std::chrono::milliseconds limit) {
   const auto end = Clock::now() + limit;

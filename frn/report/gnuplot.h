@@ -57,6 +57,9 @@ struct LineChart {
 bool has_points(const Curve& curve);
 bool has_points(const LineChart& chart);
 
+// Whether there is a program of that name to start.
+bool has_gnuplot();
+
 // A chart takes a tenth of a second.
 inline constexpr std::chrono::milliseconds kDrawingLimit{60'000};
 
@@ -66,7 +69,8 @@ inline constexpr std::chrono::milliseconds kDrawingLimit{60'000};
 void draw_svg(const LineChart& chart, const std::filesystem::path& svg,
               std::chrono::milliseconds limit = kDrawingLimit);
 
-// Writes `text` beside `path` and renames it into place. Throws frn::Error with the reason when that fails.
+// Writes `text` beside `path` and renames it into place. Throws frn::Error with the reason when that fails, or when the
+// file is a symbolic link.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace frn::report

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "frn/core/error.h"
 #include "frn/core/whole_file.h"
 #include "frn/report/html.h"
 #include "frn/report/study_figures.h"
@@ -59,7 +60,9 @@ html::Table relative_table(const study::Results& results, const Metric& metric) 
   const auto& study = results.study;
   size_t base = 0;
   while (study.rows[base].name != study.reference) ++base;
-  html::Table table{{{metric.title + (metric.kind == MetricKind::kShare ? ", points" : "")}, {""}}, {}, 2};
+  const bool has_paper = study.published.contains(metric.key);
+  html::Table table{{{metric.title + (metric.kind == MetricKind::kShare ? ", points" : "")}, {""}}, {}};
+  table.together = has_paper ? 2 : 1;
   for (const auto& column : study.columns) table.columns.push_back({column.title, true});
   for (size_t r = 0; r < study.rows.size(); ++r) {
     if (r == base) continue;
@@ -75,7 +78,7 @@ html::Table relative_table(const study::Results& results, const Metric& metric) 
       ours.emplace_back(x.values.empty() || y.values.empty() ? "–" : study::signed_text(metric, x.mean - y.mean));
     }
     table.rows.push_back(std::move(ours));
-    table.rows.push_back(std::move(paper));
+    if (has_paper) table.rows.push_back(std::move(paper));
   }
   return table;
 }
@@ -183,37 +186,71 @@ std::string body(const study::Results& results, const std::vector<std::string>& 
          html::section("Where it was made", html::properties(results.record.provenance));
 }
 
+// Draws charts, and remembers those that could not be drawn.
+class Drawing {
+ public:
+  explicit Drawing(std::vector<std::filesystem::path>& written) : written_(written) {}
+
+  // The figure for the page; empty when it could not be drawn.
+  std::string figure(const LineChart& chart, const std::filesystem::path& svg, const std::string& name,
+                     const std::string& caption) {
+    ++charts_;
+    try {
+      draw_svg(chart, svg);
+    } catch (const Error& error) {
+      if (undrawn_++ == 0) reason_ = error.what();
+      return "";
+    }
+    written_.push_back(svg);
+    return html::figure(contents_of(svg), name, caption);
+  }
+
+  std::string undrawn() const {
+    if (undrawn_ == 0) return "";
+    return fmt::format("{}; the tables and report.html were written without {} of {} figures", reason_, undrawn_,
+                       charts_);
+  }
+
+ private:
+  std::vector<std::filesystem::path>& written_;
+  size_t charts_ = 0, undrawn_ = 0;
+  std::string reason_;
+};
+
 }  // namespace
 
-std::vector<std::filesystem::path> study_report(const study::Folder& folder) {
+WrittenReport study_report(const study::Folder& folder) {
   const auto results = read_results(folder);
-  std::vector<std::filesystem::path> written;
+  refuse_link(folder.path / "curves", "report");
+  WrittenReport out;
   const auto write = [&](const std::string& name, const std::string& text) {
-    written.push_back(folder.path / name);
-    write_file(written.back(), text);
+    out.files.push_back(folder.path / name);
+    write_file(out.files.back(), text);
   };
+  Drawing drawing(out.files);
   std::vector<std::string> figures;
   std::vector<std::pair<std::string, std::string>> files;
   for (const auto& [file, caption, chart] : charts_of(folder, results)) {
-    written.push_back(folder.path / (file + ".svg"));
-    draw_svg(chart, written.back());
-    figures.push_back(html::figure(contents_of(written.back()), file, caption));
+    auto figure = drawing.figure(chart, folder.path / (file + ".svg"), file, caption);
+    if (figure.empty()) continue;
+    figures.push_back(std::move(figure));
     files.emplace_back(file + ".svg", caption);
   }
   std::vector<std::string> curves;
   RowsWithCurves with_curves;
   for (const auto& [row, chart] : curves_of_rows(folder, results)) {
     std::filesystem::create_directories(folder.path / "curves");
-    written.push_back(folder.path / "curves" / (row.name + ".svg"));
-    draw_svg(chart, written.back());
-    curves.push_back(html::figure(contents_of(written.back()), curves_name(row), row.title));
+    auto figure = drawing.figure(chart, folder.path / "curves" / (row.name + ".svg"), curves_name(row), row.title);
+    if (figure.empty()) continue;
+    curves.push_back(std::move(figure));
     with_curves.insert(row.name);
   }
   write("table.md", markdown_of(results, files));
   write("table.csv", csv_of(results));
   write("report.html", html::page(results.study.title, summary(results), body(results, figures, curves, with_curves),
                                   "Made by frn report from study.toml, study.json and the cells' run directories."));
-  return written;
+  out.undrawn = drawing.undrawn();
+  return out;
 }
 
 std::string table_text(const study::Folder& folder) { return markdown_of(read_results(folder)); }

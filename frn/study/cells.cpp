@@ -51,6 +51,7 @@ std::vector<Cell> cells_of(const Definition& study, const Scale& scale, int64_t 
       for (size_t column = 0; column < study.columns.size(); ++column) {
         Cell cell{cell_name(study, row, column, seed), row, column, seed, settings_of(study, scale, row, column)};
         lay_over(cell.settings, given);
+        cell.settings.try_emplace("max_steps", "0");  // said, so that a trial can go on to its end
         cell.settings["seed"] = std::to_string(scale.first_seed + seed);
         if (!cell.settings.contains("data")) {
           throw Error("study",

@@ -1,13 +1,14 @@
 // The paper's claims against what was trained: which hold, which do not, and which the seeds cannot decide.
 //
 // The rule. A difference of two cells is decided by Welch's t-test over their seeds at 95 % (two-sided); that two are
-// close, by Student's over their differences seed by seed, over the seeds that both have. Cells that are one training
-// by construction are equal. With one seed of either the spread is not known: then only shares are compared, and a
-// difference is significant above 5 points and above five standard errors, which follow from the number of validation
-// images. A cell that diverged is worse than one that was trained; one no better than the scale's chance has not
-// learned yet and decides nothing where it should be the better one, except after the paper's whole training, where it
-// has collapsed. A claim about many cells holds when it does for all of them, and does not hold as soon as it fails for
-// one.
+// close, by Student's over their differences seed by seed, over the seeds that both have (with fewer than two of them,
+// by Welch's). Seeds that agree to the last digit vary as far as the choice of the validation images makes a share
+// vary; of other metrics they decide nothing. Cells that are one training by construction are equal. With one seed of
+// either the spread is not known: then only shares are compared, and a difference is significant above 5 points and
+// above five standard errors, which follow from the number of validation images. A cell that diverged is worse than one
+// that was trained; one no better than the scale's chance has not learned yet and decides nothing where it should be
+// the better one, except after the paper's whole training, where it has collapsed. A claim about many cells holds when
+// it does for all of them, and does not hold as soon as it fails for one.
 #pragma once
 
 #include "frn/study/results.h"

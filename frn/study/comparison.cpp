@@ -24,11 +24,17 @@ double student_t(double freedom) {
   return index < kTable.size() ? kTable[index] : 2.0;
 }
 
-// Variance of an accuracy in points that comes from the choice of the validation images.
-double sampling_variance(const CellSummary& summary) {
+// Variance of an accuracy in points that comes from the choice of so many validation images.
+double sampling_variance(const CellSummary& summary, double samples) {
   const double share = std::clamp(summary.mean / 100, 0.01, 0.99);
-  const double samples = std::isfinite(summary.samples) && summary.samples > 0 ? summary.samples : 1000;
   return 1e4 * share * (1 - share) / samples;
+}
+
+bool has_samples(const CellSummary& summary) { return std::isfinite(summary.samples) && summary.samples > 0; }
+
+double sampling_variance(const CellSummary& summary) {
+  constexpr double kUsual = 1000;
+  return sampling_variance(summary, has_samples(summary) ? summary.samples : kUsual);
 }
 
 // How far a loss or a count varies by itself, one seed does not tell: no difference is large enough.
@@ -37,23 +43,46 @@ double margin_of_one_seed(const CellSummary& a, const CellSummary& b) {
   return std::max(kHuge, kHugeErrors * std::sqrt(sampling_variance(a) + sampling_variance(b)));
 }
 
+// Whether nothing but rounding is left of a variance of numbers of this size.
+bool is_none(double variance, double size) { return std::sqrt(variance) <= 1e-9 * std::max(1.0, std::abs(size)); }
+
+// Seeds that agree to the last digit, of two trainings, agree by chance: so few of them do not show how far they vary.
+// A share varies at least as the choice of its images makes it; of other metrics, and of images that nobody counted,
+// no difference is large enough.
+double least_variance(const CellSummary& summary) {
+  if (summary.metric.kind != MetricKind::kShare || !has_samples(summary)) return INFINITY;
+  return sampling_variance(summary, summary.samples);
+}
+
 double margin_of_seeds(const CellSummary& a, const CellSummary& b) {
-  const auto part = [](const CellSummary& s) {
-    return s.deviation * s.deviation / static_cast<double>(s.values.size());
+  const bool agree = is_none(a.deviation * a.deviation + b.deviation * b.deviation, a.mean);
+  const auto part = [&](const CellSummary& s) {
+    return (agree ? least_variance(s) : s.deviation * s.deviation) / static_cast<double>(s.values.size());
   };
   const auto freedom_part = [&](const CellSummary& s) {
     return part(s) * part(s) / static_cast<double>(s.values.size() - 1);
   };
   const double variance = part(a) + part(b);
-  if (variance == 0) return 0;
+  if (std::isinf(variance)) return INFINITY;
+  const auto seeds = static_cast<double>(a.values.size() + b.values.size());
+  if (agree) return student_t(seeds - 2) * std::sqrt(variance);
   return student_t(variance * variance / (freedom_part(a) + freedom_part(b))) * std::sqrt(variance);
 }
 
-// The first seeds alone, which two cells have in common.
-CellSummary with_seeds(CellSummary summary, size_t count) {
-  summary.values.resize(count);
-  summary.mean = std::accumulate(summary.values.begin(), summary.values.end(), 0.0) / static_cast<double>(count);
-  return summary;
+// Those seeds alone that the other has too, in the same order in both.
+CellSummary with_seeds_of(const CellSummary& summary, const CellSummary& other) {
+  auto out = summary;
+  out.values.clear();
+  out.seeds_of_values.clear();
+  const auto& theirs = other.seeds_of_values;
+  for (size_t i = 0; i < summary.values.size(); ++i) {
+    const int64_t seed = summary.seeds_of_values.at(i);
+    if (std::find(theirs.begin(), theirs.end(), seed) == theirs.end()) continue;
+    out.values.push_back(summary.values[i]);
+    out.seeds_of_values.push_back(seed);
+  }
+  out.mean = std::accumulate(out.values.begin(), out.values.end(), 0.0) / static_cast<double>(out.values.size());
+  return out;
 }
 
 // Seed by seed: the same seed is the same first weights and order of images in both cells.
@@ -64,7 +93,18 @@ Difference paired_difference(const CellSummary& a, const CellSummary& b) {
     const double from_mean = (a.values[i] - b.values[i]) - (a.mean - b.mean);
     squares += from_mean * from_mean;
   }
-  return {a.mean - b.mean, student_t(count - 1) * std::sqrt(squares / (count - 1) / count)};
+  double variance = squares / (count - 1);
+  if (is_none(variance, a.mean)) variance = least_variance(a) + least_variance(b);
+  return {a.mean - b.mean, student_t(count - 1) * std::sqrt(variance / count)};
+}
+
+// Seed by seed where two seeds at least are in both cells; else as any two sets of seeds, where both have two.
+Difference difference_of_close(const CellSummary& a, const CellSummary& b) {
+  const auto left = with_seeds_of(a, b);
+  const auto right = with_seeds_of(b, a);
+  if (left.values.size() > 1) return paired_difference(left, right);
+  const bool alone = a.values.size() < 2 || b.values.size() < 2;
+  return alone && !left.values.empty() ? difference_of(left, right) : difference_of(a, b);
 }
 
 bool all_diverged(const CellSummary& s) { return s.seeds > 0 && s.diverged == s.seeds; }
@@ -119,8 +159,15 @@ Judgement idle(const NamedCell& cell) {
   return {Verdict::kUndecided, cell.name() + " is no better than guessing after so few steps"};
 }
 
-std::string grounds_of_order(const Metric& metric, Verdict verdict, double by, double margin) {
-  if (std::isinf(margin)) return ", but a single seed does not show whether that is significant";
+// Why no difference is large enough.
+std::string no_margin(const NamedCell& a, const NamedCell& b) {
+  const bool one_seed = a.summary.values.size() < 2 || b.summary.values.size() < 2;
+  return one_seed ? "a single seed does not show" : "seeds that agree to the last digit do not show";
+}
+
+std::string grounds_of_order(const NamedCell& a, const NamedCell& b, Verdict verdict, double by, double margin) {
+  const auto& metric = a.summary.metric;
+  if (std::isinf(margin)) return fmt::format(", but {} whether that is significant", no_margin(a, b));
   if (by == 0) {
     return fmt::format("{} (significant above {})", verdict == Verdict::kUndecided ? ", which is within the noise" : "",
                        number(metric, margin));
@@ -132,8 +179,9 @@ std::string grounds_of_order(const Metric& metric, Verdict verdict, double by, d
 }
 
 // ", margin of error 2.3"
-std::string margin_text(const Metric& metric, double margin) {
-  return std::isinf(margin) ? ", one seed" : fmt::format(", margin of error {}", number(metric, margin));
+std::string margin_text(const NamedCell& a, const NamedCell& b, double margin) {
+  if (!std::isinf(margin)) return fmt::format(", margin of error {}", number(a.summary.metric, margin));
+  return a.summary.values.size() < 2 || b.summary.values.size() < 2 ? ", one seed" : ", seeds without spread";
 }
 
 // That a is above or below b by more than `by`. A cell that diverged is the worse of the two, and the one that is
@@ -158,9 +206,9 @@ Judgement judge_order(const NamedCell& a, const NamedCell& b, Order order, doubl
   const double beyond = (order == Order::kAbove ? difference.size : -difference.size) - by;
   Judgement out;
   if (std::abs(beyond) > difference.margin) out.verdict = beyond > 0 ? Verdict::kHolds : Verdict::kDoesNotHold;
-  out.reason = relation_of(a, b, difference.size) + grounds_of_order(metric, out.verdict, by, difference.margin);
+  out.reason = relation_of(a, b, difference.size) + grounds_of_order(a, b, out.verdict, by, difference.margin);
   out.brief =
-      (difference.size < 0 ? "-" : "+") + amount(metric, difference.size) + margin_text(metric, difference.margin);
+      (difference.size < 0 ? "-" : "+") + amount(metric, difference.size) + margin_text(a, b, difference.margin);
   out.support = beyond / std::max(difference.margin, 1e-9);
   return out;
 }
@@ -192,10 +240,7 @@ Judgement judge_close(const NamedCell& a, const NamedCell& b, double within) {
   for (const auto* cell : {&a, &b}) {
     if (cell->idle) return idle(*cell);
   }
-  const auto seeds = std::min(a.summary.values.size(), b.summary.values.size());
-  const auto left = with_seeds(a.summary, seeds);
-  const auto right = with_seeds(b.summary, seeds);
-  const auto difference = seeds > 1 ? paired_difference(left, right) : difference_of(left, right);
+  const auto difference = difference_of_close(a.summary, b.summary);
   const double apart = std::abs(difference.size);
   const auto& metric = a.summary.metric;
   Judgement out;
@@ -204,12 +249,11 @@ Judgement judge_close(const NamedCell& a, const NamedCell& b, double within) {
   const char* words = out.verdict == Verdict::kHolds         ? "within the claimed"
                       : out.verdict == Verdict::kDoesNotHold ? "more than the claimed"
                                                              : "which does not show whether it is within the claimed";
-  const auto grounds =
-      std::isinf(difference.margin)
-          ? std::string("but a single seed does not show whether they are close")
-          : fmt::format("{} {:g} (margin of error {})", words, within, number(metric, difference.margin));
+  const auto grounds = std::isinf(difference.margin) ? fmt::format("but {} whether they are close", no_margin(a, b))
+                                                     : fmt::format("{} {:g} (margin of error {})", words, within,
+                                                                   number(metric, difference.margin));
   out.reason = fmt::format("{} are {} apart, {}", both(a, b), amount(metric, apart), grounds);
-  out.brief = amount(metric, apart) + " apart" + margin_text(metric, difference.margin);
+  out.brief = amount(metric, apart) + " apart" + margin_text(a, b, difference.margin);
   out.support = (within - apart) / std::max(difference.margin, 1e-9);
   return out;
 }
@@ -231,7 +275,9 @@ Judgement judge_diverges(const NamedCell& cell) {
 std::string rule_of_claims() {
   return fmt::format(
       "How claims are judged: two cells differ when Welch's t-test over their seeds is significant at 95 %. "
-      "Cells are close when their differences seed by seed show it, or when they are one training by construction. "
+      "Cells are close when their differences seed by seed show it, over the seeds that both have, or when they are one "
+      "training by construction. Seeds that agree to the last digit count as varying as much as the choice of the "
+      "validation images makes a share vary. "
       "With a single seed, only shares are compared, and a difference is significant above {:g} points and above {:g} "
       "standard errors, which follow from the number of validation images. A cell that diverged is worse than one that was trained. "
       "At scales other than the paper's, a cell that is no better than guessing has not learned yet and decides "

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <functional>
 
 #include "frn/core/error.h"
@@ -92,6 +94,7 @@ class Reader {
     for (const auto& [name, value] : table_.as_table()) {
       if (std::find(taken_.begin(), taken_.end(), name) != taken_.end()) continue;
       if (value.table() != nullptr) fail(fmt::format("a setting is no table, but {} is one", name));
+      if (name == "seed") fail("every training of a cell has its own seed; write seeds and first_seed in [scale.NAME]");
       out[name] = to_toml(value);
     }
     return out;
@@ -288,6 +291,17 @@ void read_claims(Reader& from, Definition& study) {
   });
 }
 
+// A figure over the columns has a logarithmic axis.
+void check_numbered(const Reader& from, const std::vector<Line>& columns) {
+  for (const auto& column : columns) {
+    char* end = nullptr;
+    const double number = std::strtod(column.name.c_str(), &end);
+    if (*end == '\0' && std::isfinite(number) && number > 0) continue;
+    from.fail("a figure of kind columns needs columns whose names are numbers above 0 but one is '" + column.name +
+              "'; name them so, or leave the figure out");
+  }
+}
+
 void read_figures(Reader& from, Definition& study) {
   from.each("figure", [&](Reader& table) {
     Figure figure{table.text("file", true), table.text("kind", true), table.text("metric"), table.text("caption"),
@@ -297,6 +311,7 @@ void read_figures(Reader& from, Definition& study) {
     if (figure.kind != "columns" && figure.kind != "curves") {
       table.fail("kind must be columns or curves but is '" + figure.kind + "'");
     }
+    if (figure.kind == "columns") check_numbered(table, study.columns);
     if (figure.metric.empty()) figure.metric = study.metrics.front().key;
     check_metric(table, study, figure.metric);
     for (const auto& row : figure.rows) must_be_known(table, row, study.rows, "row");

@@ -8,6 +8,32 @@
 #include "frn/study/plain_texts.h"
 
 namespace frn::study {
+namespace {
+
+// Of a start that was killed before it wrote study.json.
+bool is_left_over(const std::filesystem::directory_entry& entry, const std::string& definition) {
+  const auto name = entry.path().filename().string();
+  std::error_code error;
+  if (name == "cells") return entry.is_directory(error) && std::filesystem::is_empty(entry.path(), error) && !error;
+  if (name == "study.toml") return contents_of(entry.path()) == definition;
+  return name == kStudyLock || is_partial_file(name);
+}
+
+}  // namespace
+
+void Folder::check_free(const std::string& definition) const {
+  if (holds_study()) return;
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status)) {
+    throw Error("study", path.string() + " must be a folder but is a file; give another --out");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    if (is_left_over(entry, definition)) continue;
+    throw Error("study", path.string() + " must be empty or a new folder but holds " +
+                             entry.path().filename().string() + " and no study (no study.json); give another --out");
+  }
+}
 
 void Folder::make() const {
   std::error_code error;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "frn/study/cells.h"
@@ -27,6 +28,9 @@ struct Record {
   std::map<std::string, std::string> same_as{};
 };
 
+// While a study is under way.
+inline constexpr std::string_view kStudyLock = "study.lock";
+
 struct Folder {
   std::filesystem::path path;
 
@@ -40,6 +44,9 @@ struct Folder {
   bool holds_study() const { return std::filesystem::exists(record()); }
   // Whether the cell was begun.
   bool has_cell(const std::string& name) const { return std::filesystem::exists(cell(name)); }
+  // Throws frn::Error when there is no study but anything else that is not ours: a study would write among files of
+  // somebody's, and over those of its names. `definition`: of the study that is to begin.
+  void check_free(const std::string& definition) const;
   // The folder itself, with nothing in it.
   void make() const;
   // Makes the folder; what an earlier call asked for is kept. Both throw frn::Error when that cannot be done.

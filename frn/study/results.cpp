@@ -217,6 +217,7 @@ CellSummary summarise(const Results& results, const std::string& metric, size_t 
       ++out.open;
     else {
       out.values.push_back(shown_number(out.metric, value->second));
+      out.seeds_of_values.push_back(result->cell.seed);
       const double samples = is_of_training(metric) ? result->train_samples : result->samples;
       if (!(out.samples <= samples)) out.samples = samples;
     }

@@ -65,6 +65,7 @@ bool is_papers_scale(const Results& results);
 struct CellSummary {
   Metric metric{};
   std::vector<double> values{};                          // of finished seeds, as tables show them: shares in per cent
+  std::vector<int64_t> seeds_of_values{};                // which seed each value is of
   size_t seeds = 0, diverged = 0, failed = 0, open = 0;  // open: missing, unfinished or stopped
   double mean = kMissing;
   double deviation = kMissing;               // of one seed, with n - 1; two values at least

@@ -254,8 +254,8 @@ Description Detection::describe(const Outputs& outputs, const data::Batch& batch
     list.push_back({{"name", name},
                     {"score", score},
                     {"box", Value::list_of(std::vector<double>{box.left, box.top, box.right, box.bottom})}});
-    out.text += fmt::format("  {:6.2f} %  {:<16} {:.0f}, {:.0f} to {:.0f}, {:.0f}\n", 100 * score, name, box.left,
-                            box.top, box.right, box.bottom);
+    out.text += fmt::format("  {:6.2f} %  {:<16} {:.0f}, {:.0f} to {:.0f}, {:.0f}\n", 100 * score, one_line(name),
+                            box.left, box.top, box.right, box.bottom);
     out.boxes.push_back({box, name, score});
   }
   out.entries["detections"] = std::move(list);

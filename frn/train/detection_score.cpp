@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "frn/core/error.h"
+#include "frn/core/text.h"
 #include "frn/metrics/coco_ap.h"
 
 namespace frn::train {
@@ -165,8 +166,9 @@ class DetectionScore : public Score {
       const auto shown_share = [](double share) {
         return share < 0 ? std::string("–") : fmt::format("{:.2f}", 100 * share);
       };
-      out.text += fmt::format("{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}\n", name, category.truths, shown_share(category.ap),
-                              shown_share(category.ap50), shown_share(category.ap75), shown_share(category.ar));
+      out.text +=
+          fmt::format("{:<24}{:>9}{:>9}{:>9}{:>9}{:>9}\n", one_line(name), category.truths, shown_share(category.ap),
+                      shown_share(category.ap50), shown_share(category.ap75), shown_share(category.ar));
     }
     out.entries["classes"] = std::move(list);
     out.entries["precision_recall"] = mean_curves(scores);

@@ -47,6 +47,8 @@ expect 0 'reference +in use' env FRN_IMPLEMENTATION=reference "$frn" info system
 expect bad "FRN_IMPLEMENTATION must be one of .*reference.*'refrence'.*did you mean 'reference'" \
   env FRN_IMPLEMENTATION=refrence "$frn" info system
 expect 0 'resnetv2-50 +25.57 M +4.09 G +224' "$frn" info models
+expect 2 '--size must be from 1 to 65536 but is 100000000' "$frn" info models --size 100000000
+expect 2 '--classes must be from 1 to 1000000 but is -5' "$frn" info models --classes -5
 expect 0 'multiples of 32' "$frn" info models --norm gn+relu
 expect 0 '"multiply_adds": 4089184256' "$frn" info model resnetv1-50 --norm bn+relu --json
 expect 0 'stages.0.blocks.0.norm1.tau' "$frn" info model resnetv2-20 --parameters
@@ -66,6 +68,13 @@ expect 2 '^frn: \[convert\] --(from|to) and --(from|to) cannot be given together
   "$frn" convert --from torchvision:resnet18 --to timm:resnet18 a b
 expect 2 '^frn: \[convert\] --model has no effect without --norm' "$frn" convert --model resnetv1-18 a b
 expect bad "unknown option '--form'.*did you mean '--from'" "$frn" convert --form torchvision:resnet18 a b
+mkdir -p "$work/small" && python3 - "$work/small/w.safetensors" <<'END'
+import json, struct, sys
+head = json.dumps({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(head)) + head + bytes(4))
+END
+expect 1 '^frn: \[convert\] norms start afresh in classifiers, but retinanet-r8 finds boxes' \
+  "$frn" convert --model retinanet-r8 --norm gn+relu "$work/small/w.safetensors" "$work/x"
 [[ ! -e "$work/x" ]] || { echo 'FAILED: a failed conversion left a file'; failures=$((failures + 1)); }
 expect 0 'frn\+tlu .*1.00' "$frn" bench train --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
 expect 0 '^2 .* ms .*%' "$frn" bench train --processes 1,2 --model resnetv2-8 --size 8 --batch-per-device 2 --rounds 1
@@ -130,6 +139,8 @@ printf '[{%s, "score": 0.9}]' "$truth" >"$work/found.json"
 expect 0 '^AP +1\.000  average precision' "$frn" metrics coco "$work/gt.json" "$work/found.json"
 expect 0 '^APs +-  average' "$frn" metrics coco "$work/gt.json" "$work/found.json"
 expect 0 '^cat +1 +1\.000' "$frn" metrics coco "$work/gt.json" "$work/found.json" --per-class
+sed 's/"cat"/"cat\\u001b[2J"/' "$work/gt.json" >"$work/hostile.json"
+expect 0 '^cat \[2J +1 +1\.000' "$frn" metrics coco "$work/hostile.json" "$work/found.json" --per-class
 expect 0 '"AR300": 1' "$frn" metrics coco --max-detections 1,10,300 "$work/gt.json" "$work/found.json" --json
 expect 2 '^frn: \[metrics coco\] --max-detections takes 3 values' "$frn" metrics coco a b --max-detections 1,10
 expect bad 'found.json: must be COCO annotations, .* but is a list' "$frn" metrics coco "$work/found.json" "$work/found.json"
@@ -166,6 +177,13 @@ long=$("$frn" --help-all | awk 'length > 80')
 [[ -z $long ]] || { printf 'FAILED: lines of help above 80 columns:\n%s\n' "$long"; failures=$((failures + 1)); }
 "$frn" train --help | grep -q -- --as-rank && { echo 'FAILED: a hidden option in the help'; failures=$((failures + 1)); }
 
+# A disk that is full where the output goes.
+if [[ -w /dev/full ]]; then
+  expect 1 '^frn: \[output\] cannot write to standard output: No space left' bash -c '"$0" info models >/dev/full' "$frn"
+  expect 1 '^frn: \[output\] cannot write to standard output: No space left' bash -c '"$0" info models --json >/dev/full' "$frn"
+  expect 1 '^frn: \[output\] cannot write' bash -c '"$0" --help >/dev/full' "$frn"
+fi
+
 # Names from other trainers, beginnings of names, and other ways to write one.
 while read -r theirs ours; do
   expect 2 "^frn: unknown option '$theirs' .did you mean '$ours'\?.*; frn train --help" "$frn" train --out "$work/x" "$theirs" 1
@@ -196,11 +214,22 @@ expect 2 '--decay-norms has no effect with --weight-decay 0' "$frn" train --out 
 expect bad 'images_at_once must hold at least' "$frn" train --out "$work/x" --images-at-once 4 --batch-per-device 8
 expect 2 "^frn: \[train\] --schedule must be one of cosine, step, constant but is 'cosin' .did you mean 'cosine'" \
   "$frn" train --out "$work/x" --schedule cosin
+expect 2 '--workers must be from 0 to 1024 but is 1000000' "$frn" train --out "$work/x" --workers 1000000
+expect 2 '--workers must be from 0 to 1024 but is 1000000' "$frn" eval --run "$work/x" --workers 1000000
+expect 2 '--threads must be from 1 to 1024 but is 100000' "$frn" data check fashion-mini --threads 100000
+expect 2 '^frn: \[train\] --out must not be empty; frn train --help' "$frn" train --out ''
+expect 2 '^frn: \[predict\] IMAGE must not be empty' "$frn" predict --run x ''
 expect 2 '--dry-run and --report-only cannot be given together' "$frn" study table2 --dry-run --report-only
 printf 'schedule = "step"\nsteps = 1\nepochs = 2.0\nmodel = "resnetv2-8"\nbatch_per_device = 2\n' >"$work/step.toml"
 expect 0 'finished' "$frn" train --out "$work/step" --config "$work/step.toml" --lr-drops 0.5
 expect 0 '^image_size = 0 .*0: the data.s own size' cat "$work/step/config.toml"
 expect 2 '--epochs has no effect with --steps 1' "$frn" train --out "$work/x" --config "$work/step.toml" --epochs 3
+# Once, not by every process and then by who started them.
+once() { "$@" 2>&1 | tr '\n' '|'; }
+expect 1 '^frn: \[train\] --devices must be a multiple of the 2 processes but is 3; give another of them\|$' \
+  once "$frn" train --out "$work/x" --processes 2 --devices 3
+expect 1 '^frn: \[train\] .*momentum[^|]*\|$' once "$frn" train --out "$work/x" --processes 2 --momentum 2
+expect 1 '^frn: \[train\] .*holds no run to resume[^|]*\|$' once "$frn" train --out "$work/x" --processes 2 --resume
 [[ ! -e "$work/x" ]] || { echo 'FAILED: a command that was refused left a folder'; failures=$((failures + 1)); }
 expect 2 '^frn: \[train\] --steps needs a value; frn train --help' "$frn" train --out "$work/x" --steps
 expect 2 "^frn: \[report\] unexpected argument 'b'; frn report --help" "$frn" report a b c

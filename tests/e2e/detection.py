@@ -137,6 +137,48 @@ def pictures_show_what_was_found(run_folder, data, folder):
     assert "predictions/000.png" in spoken and "%" in spoken
 
 
+def examples_are_of_the_last_evaluation(run_folder, folder):
+    """Pictures of an evaluation of another set are neither kept nor shown; a user's own file beside them is kept."""
+    examples = run_folder / "examples"
+    before = {path.name for path in examples.iterdir()}
+    assert len(before) > 2, before
+    (examples / "mine.png").write_bytes(next(examples.iterdir()).read_bytes())
+    other = write_set(folder / "other", [1, 2])
+    run("eval", "--run", run_folder, "--data", f"coco:{other}")
+    listed = json.loads((run_folder / "eval.json").read_text())["examples"]
+    assert listed and {path.name for path in examples.iterdir()} == {*listed, "mine.png"}, (listed, list(examples.iterdir()))
+    run("report", run_folder)
+    page = (run_folder / "report.html").read_text()
+    assert page.count("Image 0000") >= len(listed) and "Image mine" not in page
+    run("eval", "--run", run_folder)
+    assert {path.name for path in examples.iterdir()} == {*before, "mine.png"}
+
+
+def photos_are_never_replaced(run_folder, data, folder):
+    """No picture takes the place of an image, nor lies beside one: of photo.jpg it would be photo.png, which may be a photo too."""
+    photos, seen = folder / "photos", folder / "seen"
+    photos.mkdir()
+    Image.open(data / "val" / "000.png").save(photos / "a.png")
+    Image.open(data / "val" / "001.png").convert("RGB").save(photos / "a.jpg")
+    (folder / "link").symlink_to(photos)
+    seen.mkdir()
+    (seen / "a.png").symlink_to(photos / "a.png")
+    before = {path.name: path.read_bytes() for path in photos.iterdir()}
+
+    def refused(*words, **more):
+        said = run("predict", "--run", run_folder, *words, code=1, **more)
+        assert said.stdout == "" and said.stderr.count("\n") == 1 and "give another --out" in said.stderr, said
+
+    refused(photos, "--out", photos)
+    refused(photos / "a.jpg", "--out", folder / "link")
+    refused(photos / "a.png", "--out", seen)
+    run("predict", "--run", run_folder, photos / "a.jpg")
+    refused(run_folder / "predictions" / "a.png")
+    assert {path.name: path.read_bytes() for path in photos.iterdir()} == before
+    run("predict", "--run", run_folder, photos, "--out", photos / "seen")
+    assert sorted(path.name for path in (photos / "seen").iterdir()) == ["a-2.png", "a.png"]
+
+
 def logged_steps(run_folder):
     try:
         return (run_folder / "log.jsonl").read_text().count('"event":"train"')
@@ -203,8 +245,14 @@ def odd_sets_train(folder):
     empty = write_set(folder / "empty", [0, 0, 0, 0])
     train(folder / "of-nothing", empty, "--batch-per-device", 2, "--steps", 3)
     assert metrics_of(folder / "of-nothing")["validation"]["AP"] is None
-    one = write_set(folder / "one", [1, 2, 1, 0], names=["thing", "unused", "unused too"])
+    one = write_set(folder / "one", [1, 2, 1, 0], names=["thing\x1b[2J", "unused\x1b[2J", "unused\ntoo"])
     train(folder / "of-one", one, "--batch-per-device", 4, "--steps", 3)
+    # Texts of a file never act on the terminal; JSON keeps them as they are.
+    shown = run("eval", "--run", folder / "of-one").stdout
+    assert "thing [2J" in shown and "unused too" in shown and "\x1b" not in shown, shown
+    assert [c["name"] for c in json.loads((folder / "of-one" / "eval.json").read_text())["classes"]][0] == "thing\x1b[2J"
+    shown = run("predict", "--run", folder / "of-one", one / "val" / "000.png", "--score", 0).stdout
+    assert " [2J" in shown and "\x1b" not in shown, shown
     many = write_set(folder / "many", [2, 2, 2, 2], names=[f"class {i}" for i in range(1000)])
     train(folder / "of-many", many, "--batch-per-device", 2, "--steps", 2)
     run("eval", "--run", folder / "of-many")
@@ -252,6 +300,8 @@ def main():
         run_folder = learns_eight_images_by_heart(folder, data)
         evaluation_is_what_the_evaluator_says(run_folder, data)
         pictures_show_what_was_found(run_folder, data, folder)
+        photos_are_never_replaced(run_folder, data, folder)
+        examples_are_of_the_last_evaluation(run_folder, folder)
         run("report", run_folder)
         kills_cost_nothing(folder, data)
         processes_are_devices(folder, data)

@@ -99,6 +99,8 @@ def check_eval_refuses(work, run, images, before):
     assert not missing.exists()
     refused("--run is required", "eval")
     refused("--split", "eval", "--run", run, "--split", "test")
+    refused("--weights must be one of auto, plain, averaged but is 'best'", "eval", "--run", run, "--weights", "best")
+    assert "that of the best validation is not kept" in " ".join(frn("eval", "--help").stdout.split())
     refused("keeps no moving average", "eval", "--run", run, "--weights", "averaged")
     refused("nothing", "eval", "--run", run, "--data", f"imagefolder:{work}/nothing")
     refused("the data must have the classes the run was trained on, 3 ('dark', ...)", "eval", "--run", run, "--data", "fashion-mini")
@@ -110,6 +112,22 @@ def check_eval_refuses(work, run, images, before):
     refused("empty run", "eval", "--run", empty)
     assert list(empty.iterdir()) == []
     assert json.loads((run / "eval.json").read_text()) == before, "a refused call changed the last one's result"
+
+
+def check_eval_writes_through_no_link(work, run):
+    """A run may come from somebody else, whose links may lead to anything of the user's."""
+    victim, result = work / "victim", run / "eval.json"
+    victim.write_text("mine")
+    kept = result.read_text()
+    result.unlink()
+    result.symlink_to(victim)
+    done = frn("eval", "--run", run, "--threads", 1, expect=1)
+    assert "eval.json must be of this folder but is a symbolic link" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert "P@1" in done.stdout and "wrote" not in done.stdout, "an evaluation that took an hour is shown, kept or not"
+    assert json.loads(frn("eval", "--run", run, "--json", "--threads", 1, expect=1).stdout)["samples"] == 3 * FOR_VALIDATION
+    assert victim.read_text() == "mine"
+    result.unlink()
+    result.write_text(kept)
 
 
 def check_predict(run, images, evaluated):
@@ -168,6 +186,7 @@ def main():
         evaluated = check_eval(run, images)
         check_eval_refuses(work, run, images, evaluated)
         check_eval_of_broken_images(work, run, images)
+        check_eval_writes_through_no_link(work, run)
         check_predict(run, images, evaluated)
         check_predict_refuses(work, run, images)
         check_averaged_weights(work, images)

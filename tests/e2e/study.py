@@ -165,6 +165,31 @@ def check_trial(work):
     assert "1 to 2 seeds" in (out / "table.md").read_text()
 
 
+def check_without_gnuplot(work):
+    """The figures are what is missing then, not the numbers; and it is said while there is time to install it."""
+    study, out = work / "drawn.toml", work / "undrawn"
+    study.write_text(TINY.replace("[[claim]]", '[[figure]]\nfile = "columns"\nkind = "columns"\n[[claim]]'))
+    words = [FRN, "study", study, "--out", out, "--only", "frn-8"]
+    done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PATH": "/nonexistent"})
+    assert done.returncode == 1 and "FRN is better" in done.stdout, done
+    before, after = done.stderr.splitlines()
+    assert "gnuplot is not installed" in before and "written without 1 of 1 figures" in after, done.stderr
+    assert table(out)["frn-8"]["state"] == "finished" and (out / "report.html").exists()
+    run(study, "--out", out, "--report-only")
+    assert (out / "columns.svg").exists()
+
+
+def check_foreign_folder(work):
+    """A study writes in no folder of somebody's, where study.toml, table.csv or report.html may be theirs."""
+    out = work / "theirs"
+    out.mkdir()
+    (out / "study.toml").write_text(TINY)
+    (out / "table.csv").write_text("theirs")
+    words = run(out / "study.toml", "--out", out, "--only", "frn-8", expect=1)
+    assert "must be empty or a new folder but holds" in words and words.count("\n") == 1, words
+    assert {path.name for path in out.iterdir()} == {"study.toml", "table.csv"}, list(out.iterdir())
+
+
 def check_dry_run(work):
     """It says what would be trained, by the settings of each cell, and writes nothing."""
     study = work / "planned.toml"
@@ -180,6 +205,16 @@ def check_dry_run(work):
     assert steps() == {"bn-8": 40, "bn-2": 160, "frn-8": 40, "frn-2": 160}
     assert set(steps("--set", "steps=30").values()) == {30}, "the command line must win over a column's own steps"
     assert steps("--max-steps", 50)["frn-2"] == 50
+    assert steps("--set", "max_steps=20")["frn-2"] == 20
+    assert steps("--set", "max_steps=20", "--max-steps", 50)["frn-2"] == 50
+    words = run(study, "--dry-run", "--set", "seed=7", folder=empty, expect=1)
+    assert "--set cannot give the seed" in words and "--seeds" in words and words.count("\n") == 1, words
+    # More cells at a time than there are take no less time than the longest, and no more memory than all.
+    plan = run(study, "--dry-run", "--jobs", 1024, folder=empty)
+    minutes, seconds, memory = re.search(r"about (\d+):(\d+) with 4 at a time, and up to ([\d.]+) GB", plan).groups()
+    cells = [re.search(r"(\d+) MB +(\d+):(\d+)$", line) for line in plan.splitlines() if " x " in line]
+    assert 60 * int(minutes) + int(seconds) >= max(60 * int(cell[2]) + int(cell[3]) for cell in cells), plan
+    assert float(memory) <= sum(int(cell[1]) for cell in cells) / 1000 + 0.1, plan
     words = run("figure-epsilon", "--dry-run", folder=empty)
     assert "would write" in words and "figure-epsilon.svg" in words, words
     run("figure-epsilon", "--dry-run", "--out", empty / "there", folder=empty)
@@ -258,6 +293,8 @@ def main():
             check_kill_and_resume(work)
             check_bad_cells(work)
             check_trial(work)
+            check_foreign_folder(work)
+            check_without_gnuplot(work)
             check_dry_run(work)
             check_same_trainings(work)
         check_built_in(work)

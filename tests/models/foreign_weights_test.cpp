@@ -86,6 +86,10 @@ TEST(ForeignWeights, FreshNormsSayWhatIsMissing) {
               with_fresh_norms("resnetv1-18", NormActSpec::parse("frn+tlu"), trained);
             }).find("layer2.0.conv1.weight is missing"),
             std::string::npos);
+  EXPECT_NE(message_of([&] {
+              with_fresh_norms("retinanet-r18", NormActSpec::parse("gn+relu"), trained);
+            }).find("in classifiers, but retinanet-r18 finds boxes; convert the classifier"),
+            std::string::npos);
   EXPECT_NE(message_of([&] { with_fresh_norms("vgg-a", NormActSpec::parse("frn+tlu"), trained); }).find("--from"),
             std::string::npos);
 }

@@ -20,6 +20,23 @@ class RunReport : public FolderTest {
   RunFolder run_{folder_ / "a run"};
 };
 
+TEST_F(RunReport, NothingIsWrittenNorShownThroughALink) {
+  run_.fill(100);
+  put(folder_ / "victim", "mine");
+  for (const char* name : {"report.html", "curves.csv", "curves-loss.svg"}) {
+    std::filesystem::remove(run_.path / name);
+    std::filesystem::create_symlink(folder_ / "victim", run_.path / name);
+    const auto error = error_of([&] { run_report(run_.path); });
+    EXPECT_TRUE(holds(error, std::string(name) + " must be of this folder but is a symbolic link")) << error;
+    std::filesystem::remove(run_.path / name);
+  }
+  run_.put("eval.json", R"({"classes":[{"name":"cat","objects":1}]})");
+  std::filesystem::create_directories(run_.path / "examples");
+  std::filesystem::create_symlink(folder_ / "victim", run_.path / "examples/000001.png");
+  EXPECT_FALSE(holds(page(), "bWluZ")) << "the victim's bytes in base64";
+  EXPECT_EQ(contents(folder_ / "victim"), "mine");
+}
+
 TEST_F(RunReport, AWholeRunGivesItsFiguresItsTableAndItsPage) {
   run_.fill(3000);
   const auto written = run_report(run_.path);
@@ -70,6 +87,21 @@ TEST_F(RunReport, OfADetectorShowsClassesCurvesAndExamples) {
   EXPECT_TRUE(holds(text, "frn eval, 87 validation images of coco:cells, weights of step 40."));
   EXPECT_TRUE(holds(text, "src=\"data:image/png;base64,TWFu\""));
   EXPECT_TRUE(std::filesystem::exists(run_.path / "precision-recall.svg"));
+}
+
+TEST_F(RunReport, ExamplesAreThoseThatTheEvaluationNames) {
+  run_.fill(100);
+  std::string text(kEvaluation);
+  text.insert(text.find('{') + 1, R"("examples": ["000003.png", "../000005.png", 7, "000009.png"], )");
+  run_.put("eval.json", text);
+  std::filesystem::create_directories(run_.path / "examples");
+  run_.put("examples/000003.png", "Man");
+  run_.put("examples/000004.png", "old");  // of an earlier evaluation
+  run_.put("000005.png", "out");
+  const auto shown = page();
+  EXPECT_TRUE(holds(shown, "src=\"data:image/png;base64,TWFu\""));
+  EXPECT_FALSE(holds(shown, "Image 000004"));
+  EXPECT_FALSE(holds(shown, "Image 000005"));
 }
 
 TEST_F(RunReport, AnEvaluationThatIsNotOursIsPassedOver) {

@@ -2,7 +2,9 @@
 #include "frn/report/study_report.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "frn/report/gnuplot.h"
 #include "frn/report/study_tables.h"
 #include "frn/report/study_terminal.h"
 #include "frn/study/claims.h"
@@ -66,6 +68,19 @@ TEST_F(StudyReport, ThePapersValuesStandBesideOurs) {
   EXPECT_TRUE(holds(table, " 76.21 |"));
 }
 
+TEST_F(StudyReport, WithoutAPaperNoRowIsThePapers) {
+  const auto made = study(1);
+  finish_row(made, "bn", {0.70});
+  finish_row(made, "frn", {0.78});
+  EXPECT_TRUE(holds(page(made), ">paper<"));
+  std::string text = study::kMadeUpStudy;
+  const auto begin = text.find("[published.precision_at_1]");
+  put(made.folder.definition(), text.erase(begin, text.find("[scale.smoke]") - begin));
+  const auto own = page(made);
+  EXPECT_TRUE(holds(own, "Difference from Batchnorm") && holds(own, "+8.00")) << own;
+  EXPECT_FALSE(holds(own, ">paper<")) << own;
+}
+
 TEST_F(StudyReport, OnlyThePapersScaleSubtractsThePapersValues) {
   for (const char* scale : {"smoke", "paper"}) {
     const study::MadeUpStudy made(folder_ / scale, 2, scale);
@@ -83,6 +98,7 @@ TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
   const auto made = study(3);
   finish_row(made, "bn", {0.700, 0.702, 0.701});
   finish_row(made, "frn", {0.720, 0.722, 0.721});
+  made.finish("frn-1-seed1", 0.723);
   EXPECT_EQ(verdict(made, 0), study::Verdict::kHolds);
   EXPECT_EQ(verdict(made, 1), study::Verdict::kDoesNotHold) << "it was trained";
   EXPECT_EQ(verdict(made, 2), study::Verdict::kHolds);
@@ -90,7 +106,9 @@ TEST_F(StudyReport, SeedsThatAgreeDecideAndSeedsThatScatterDoNot) {
   EXPECT_EQ(verdict(made, 0), study::Verdict::kDoesNotHold);
   finish_row(made, "frn", {0.66, 0.76, 0.71});
   EXPECT_EQ(verdict(made, 0), study::Verdict::kUndecided);
-  EXPECT_EQ(verdict(made, 2), study::Verdict::kHolds) << "every seed ended alike in both columns";
+  EXPECT_EQ(verdict(made, 2), study::Verdict::kUndecided) << "three differences of 0 may be chance";
+  made.finish("frn-1", 0.661);
+  EXPECT_EQ(verdict(made, 2), study::Verdict::kHolds) << "every seed ended much the same in both columns";
   made.finish("frn-1", 0.76);
   made.finish("frn-1-seed1", 0.66);
   EXPECT_EQ(verdict(made, 2), study::Verdict::kUndecided) << "the means are the same, but no seed agrees";
@@ -157,7 +175,7 @@ TEST_F(StudyReport, AfterThePapersWholeTrainingACellThatGuessesHasCollapsed) {
   EXPECT_EQ(verdict(made, 1), study::Verdict::kUndecided) << "the paper's BN has 1.58 % there: little, but learned";
   made.finish("bn-1-seed1", 0.0158);
   EXPECT_EQ(verdict(made, 1), study::Verdict::kDoesNotHold);
-  finish_row(made, "frn", {0.001, 0.001});
+  finish_row(made, "frn", {0.0011, 0.0009});
   EXPECT_EQ(verdict(made, 0), study::Verdict::kDoesNotHold) << "it has had its time to learn";
 }
 
@@ -189,6 +207,7 @@ TEST_F(StudyReport, ThePageOpensWithTheFigureThenTheVerdictsThenTheTables) {
   const auto made = study(3);
   finish_row(made, "bn", {0.700, 0.702, 0.701});
   finish_row(made, "frn", {0.720, 0.722, 0.721});
+  made.finish("frn-1-seed1", 0.7225);
   const auto text = page(made);
   const auto figure = text.find("<figure id=\"figure-1\">");
   const auto verdicts = text.find("Claims of the paper: 2 hold, 1 does not");
@@ -211,6 +230,7 @@ TEST_F(StudyReport, ATerminalShowsATableAndALineForEachClaim) {
   const auto made = study(3);
   finish_row(made, "bn", {0.700, 0.702, 0.701});
   finish_row(made, "frn", {0.720, 0.722, 0.721});
+  made.finish("frn-1-seed1", 0.7225);
   const auto text = terminal_text(made.folder);
   EXPECT_TRUE(holds(text, "  FRN <layer>   72.1 ± 0.1   72.1 ± 0.1\n    paper             77.2         77.4\n"))
       << text;
@@ -226,7 +246,7 @@ TEST_F(StudyReport, FiguresAreDrawnFromWhatIsThere) {
   RunFolder run(made.folder.cell("frn-32"));
   run.fill(200);
   std::vector<std::string> names;
-  for (const auto& path : study_report(made.folder)) names.push_back(path.filename().string());
+  for (const auto& path : study_report(made.folder).files) names.push_back(path.filename().string());
   EXPECT_EQ(names,
             (std::vector<std::string>{"figure-1.svg", "figure-1-paper.svg", "curves-training.svg",
                                       "curves-validation.svg", "frn.svg", "table.md", "table.csv", "report.html"}));
@@ -234,6 +254,44 @@ TEST_F(StudyReport, FiguresAreDrawnFromWhatIsThere) {
   EXPECT_TRUE(holds(text, "<a href=\"#curves-of-frn\">80.00</a>")) << "a value leads to the curves of its row";
   EXPECT_TRUE(holds(text, "<figure id=\"curves-of-frn\">"));
   EXPECT_FALSE(holds(text, "#curves-of-bn")) << "where there are none, nothing leads there";
+}
+
+TEST_F(StudyReport, FiguresThatCannotBeDrawnWithholdNoNumbers) {
+  const auto made = study(1);
+  finish_row(made, "frn", {0.8});
+  RunFolder run(made.folder.cell("frn-32"));
+  run.fill(200);
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", (folder_ / "nothing").c_str(), 1);
+  const bool has = has_gnuplot();
+  const auto [files, undrawn] = study_report(made.folder);
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_FALSE(has);
+  EXPECT_TRUE(holds(undrawn, "gnuplot is needed to draw")) << undrawn;
+  EXPECT_TRUE(holds(undrawn, "the tables and report.html were written without 5 of 5 figures")) << undrawn;
+  EXPECT_EQ(files.size(), 3);
+  const auto text = contents(made.folder.path / "report.html");
+  EXPECT_TRUE(holds(text, "Claims of the paper") && holds(text, "80.00") && !holds(text, "<figure")) << text;
+  EXPECT_FALSE(holds(contents(made.folder.path / "table.md"), ".svg"));
+  EXPECT_TRUE(has_gnuplot());
+  EXPECT_EQ(study_report(made.folder).undrawn, "");
+}
+
+TEST_F(StudyReport, NothingIsWrittenThroughALink) {
+  const auto made = study(1);
+  RunFolder run(made.folder.cell("frn-32"));
+  run.fill(200);
+  std::filesystem::create_directories(folder_ / "victim");
+  put(folder_ / "victim" / "frn.svg", "mine");
+  for (const char* name : {"table.csv", "table.md", "report.html", "curves"}) {
+    const bool is_folder = std::string(name) == "curves";
+    std::filesystem::remove_all(made.folder.path / name);
+    std::filesystem::create_symlink(folder_ / "victim" / (is_folder ? "" : "frn.svg"), made.folder.path / name);
+    const auto error = error_of([&] { study_report(made.folder); });
+    EXPECT_TRUE(holds(error, std::string(name) + " must be of this folder but is a symbolic link")) << error;
+    std::filesystem::remove(made.folder.path / name);
+  }
+  EXPECT_EQ(contents(folder_ / "victim" / "frn.svg"), "mine");
 }
 
 TEST_F(StudyReport, AnEmptyStudyAndNoStudyAreTold) {

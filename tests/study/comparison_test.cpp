@@ -17,7 +17,10 @@ NamedCell cell(const char* row, const char* column, const std::vector<double>& v
   s.seeds = values.size();
   s.samples = 1000;
   s.mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  for (size_t i = 0; i < values.size(); ++i) s.trained_as.push_back(out.name() + std::to_string(i));
+  for (size_t i = 0; i < values.size(); ++i) {
+    s.trained_as.push_back(out.name() + std::to_string(i));
+    s.seeds_of_values.push_back(static_cast<int64_t>(i));
+  }
   if (values.size() < 2) return out;
   double squares = 0;
   for (const double value : values) squares += (value - s.mean) * (value - s.mean);
@@ -58,14 +61,51 @@ TEST(StudyComparison, AClaimedSizeIsPartOfTheSentence) {
 
 TEST(StudyComparison, CloseIsWithinWhenTheMarginIsToo) {
   const auto a = cell("BN", "", {80, 81, 82});
-  EXPECT_EQ(judge_close(a, cell("FRN", "", {80.1, 81.1, 82.1}), 0.5).reason,
-            "BN and FRN are 0.1 points apart, within the claimed 0.5 (margin of error 0)");
+  EXPECT_EQ(judge_close(a, cell("FRN", "", {80.1, 81.2, 82.1}), 0.5).reason,
+            "BN and FRN are 0.13 points apart, within the claimed 0.5 (margin of error 0.14)");
   EXPECT_EQ(judge_close(a, cell("FRN", "", {90, 91, 92}), 0.5).verdict, Verdict::kDoesNotHold);
   const auto open = judge_close(a, cell("FRN", "", {82, 81, 80}), 0.5);
   EXPECT_EQ(open.verdict, Verdict::kUndecided);
   EXPECT_EQ(
       open.reason,
       "BN and FRN are 0 points apart, which does not show whether it is within the claimed 0.5 (margin of error 5)");
+}
+
+TEST(StudyComparison, SeedsThatAgreeByChanceAreNoCertainty) {
+  // Of 1000 images a share of 84 % has a standard error of 1.16 points: sqrt(2 / 2) x 1.16 x t(2) = 5.0 for two seeds.
+  const auto low = cell("BN", "", {84, 84});
+  const auto near = judge_higher(cell("FRN", "", {84.1, 84.1}), low, 0);
+  EXPECT_EQ(near.verdict, Verdict::kUndecided);
+  EXPECT_EQ(near.reason, "FRN is 0.1 points above BN, which is within the noise (significant above 5)");
+  EXPECT_EQ(judge_higher(cell("FRN", "", {94, 94}), low, 0).verdict, Verdict::kHolds);
+  const auto close = judge_close(cell("FRN", "", {85.1, 83.1}), cell("BN", "", {85, 83}), 0.5);
+  EXPECT_EQ(close.verdict, Verdict::kUndecided) << "differences of 0.1 and 0.1: " << close.reason;
+  EXPECT_EQ(judge_close(cell("FRN", "", {70, 68}), cell("BN", "", {95, 93}), 0.5).verdict, Verdict::kDoesNotHold);
+}
+
+TEST(StudyComparison, WithoutTheNumberOfImagesSeedsThatAgreeDecideNothing) {
+  auto a = cell("FRN", "", {94, 94});
+  const auto b = cell("BN", "", {84, 84});
+  a.summary.samples = kMissing;
+  EXPECT_EQ(
+      judge_higher(a, b, 0).reason,
+      "FRN is 10 points above BN, but seeds that agree to the last digit do not show whether that is significant");
+  EXPECT_EQ(judge_higher(a, b, 0).brief, "+10 points, seeds without spread");
+  EXPECT_EQ(judge_close(a, b, 20).verdict, Verdict::kUndecided);
+  auto loss = cell("FRN", "", {0.5, 0.5});
+  loss.summary.metric.kind = MetricKind::kLoss;
+  EXPECT_EQ(judge_higher(loss, cell("BN", "", {0.4, 0.4}), 0).verdict, Verdict::kUndecided);
+}
+
+TEST(StudyComparison, OnlyValuesOfTheSameSeedAreAPair) {
+  const auto a = cell("FRN", "", {60, 70, 80});
+  auto b = cell("BN", "", {70.1, 80});
+  b.summary.seeds_of_values = {1, 2};
+  const auto paired = judge_close(a, b, 1);
+  EXPECT_EQ(paired.reason, "FRN and BN are 0.05 points apart, within the claimed 1 (margin of error 0.64)");
+  b.summary.seeds_of_values = {1, 7};
+  EXPECT_EQ(judge_close(a, b, 1).verdict, Verdict::kUndecided) << "one seed in common: Welch's margin over all";
+  EXPECT_EQ(judge_close(a, b, 1).brief, "5 points apart, margin of error 32.7") << "t(2) x sqrt(100/3 + 49/2)";
 }
 
 TEST(StudyComparison, OneTrainingIsNeitherAboveNorApart) {

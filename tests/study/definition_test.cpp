@@ -73,6 +73,24 @@ TEST(StudyDefinition, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_TRUE(holds(error_with("diverges = [\"bn@1\"]", "within = 3"), "a claim has higher and lower"));
 }
 
+TEST(StudyDefinition, AFigureOverTheColumnsNeedsColumnsThatAreNumbers) {
+  const auto error = [](const std::string& column, const std::string& kind) {
+    return error_of([&] {
+      parse_study("title='t'\n[[row]]\nname='a'\n[[column]]\nname='8'\n[[column]]\nname='" + column +
+                      "'\n[scale.smoke]\ndata='random'\n[[figure]]\nfile='f'\nkind='" + kind + "'\n",
+                  "plain", "plain.toml");
+    });
+  };
+  for (const char* column : {"many", "0", "-2", "8x", "inf", "nan", "1e999"}) {
+    EXPECT_TRUE(holds(error(column, "columns"), fmt::format("plain.toml: [[figure]] 1: a figure of kind columns needs "
+                                                            "columns whose names are numbers above 0 but one is '{}'",
+                                                            column)))
+        << error(column, "columns");
+    EXPECT_EQ(error(column, "curves"), "no error");
+  }
+  EXPECT_EQ(error("0.5", "columns"), "no error");
+}
+
 Definition with_smoke(const std::string& keys) {
   std::string text = kMadeUpStudy;
   const std::string table = "[scale.smoke]\n";
@@ -91,6 +109,20 @@ TEST(StudyDefinition, AScaleSaysHowManySeedsAndFromWhich) {
   EXPECT_EQ(cells[4].name, "bn-32-seed1");
   EXPECT_EQ(plain_value(cells[4].settings, "seed"), "101");
   EXPECT_TRUE(holds(error_of([] { with_smoke("seeds = 0\n"); }), "seeds must be a whole number from 1 to 1000"));
+}
+
+TEST(StudyDefinition, StepsAreBoundedByTheStudyUnlessTheCommandLineSaysOtherwise) {
+  const auto bound = [](const Definition& study, const Settings& given) {
+    return plain_value(cells_of(study, study.scale("smoke"), 1, given)[0].settings, "max_steps");
+  };
+  EXPECT_EQ(bound(made_up(), {}), "0") << "a trial before this call had its own bound";
+  EXPECT_EQ(bound(with_smoke("max_steps = 7\n"), {}), "7");
+  EXPECT_EQ(bound(with_smoke("max_steps = 7\n"), {{"max_steps", "0"}}), "0");
+}
+
+TEST(StudyDefinition, ASeedIsNoSettingOfACell) {
+  EXPECT_TRUE(holds(error_of([] { with_smoke("seed = 5\n"); }), "write seeds and first_seed in [scale.NAME]"));
+  EXPECT_TRUE(holds(error_with("norm = \"bn+relu\"", "seed = 5"), "every training of a cell has its own seed"));
 }
 
 TEST(StudyDefinition, AScaleMayLeaveOutColumnsAndWithThemWhatIsClaimedOfThem) {

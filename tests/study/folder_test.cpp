@@ -55,5 +55,27 @@ TEST_F(StudyFolder, ACellGoesOnOnlyWithTheSettingsItWasBegunWith) {
   EXPECT_NE(check().find("was begun with another steps; give another --out"), std::string::npos) << check();
 }
 
+TEST_F(StudyFolder, AStudyBeginsInNoFolderOfSomebodys) {
+  const Folder folder{folder_ / "theirs"};
+  const auto check = [&] { return error_of([&] { folder.check_free(kMadeUpStudy); }); };
+  EXPECT_EQ(check(), "no error") << "a new folder";
+  folder.make();
+  frn::put(folder.path / "study.lock", "");
+  frn::put(folder.path / "study.toml", kMadeUpStudy);
+  EXPECT_EQ(check(), "no error") << "what a killed start left";
+  frn::put(folder.path / "study.toml", "title = 'Theirs'");
+  EXPECT_NE(
+      check().find("must be empty or a new folder but holds study.toml and no study (no study.json); give another"),
+      std::string::npos)
+      << check();
+  std::filesystem::remove(folder.path / "study.toml");
+  frn::put(folder.path / "report.html", "theirs");
+  EXPECT_NE(check().find("but holds report.html"), std::string::npos) << check();
+  EXPECT_NE(error_of([&] { Folder{folder.path / "report.html"}.check_free(""); }).find("but is a file"),
+            std::string::npos);
+  made_.put("bn-32", "config.toml", "");
+  EXPECT_EQ(error_of([&] { made_.folder.check_free(""); }), "no error") << "a study goes on in its own";
+}
+
 }  // namespace
 }  // namespace frn::study
