@@ -199,4 +199,4 @@ def _as_tensor(eps: Tensor | float, x: Tensor) -> Tensor:
 def _number(value: float, dtype: torch.dtype) -> Tensor:
     """Made once: with small maps, making it takes a tenth of the layer's time. Also for graphs, wherever it is first asked for."""
     with torch.inference_mode(False), torch.utils._python_dispatch._disable_current_modes():
-        return torch.full((), value, dtype=dtype)
+        return torch.full((), value, dtype=dtype, device="cpu")  # a default device is none of these modes
