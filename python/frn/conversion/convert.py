@@ -116,6 +116,26 @@ def _check(model: nn.Module, spec: NormActSpec, init: str) -> None:
         name, why = refused[0]
         more = f" (and {len(refused) - 1} more like it)" if len(refused) > 1 else ""
         raise ValueError(f"[convert] expected batch norms that are known but {name or 'the model'}{more} is {why}")
+    if spec.norm.batch_method:
+        _check_statistics(model, spec)
+
+
+def _check_statistics(model: nn.Module, spec: NormActSpec) -> None:
+    """A batch method keeps running statistics, with a momentum: a norm that does otherwise would become another one."""
+    for name, module in model.named_modules():
+        if not known.is_batch_norm(module):
+            continue
+        norm, place = known.read_batch_norm(module), name or "the model"
+        if norm.running_mean is None:
+            raise ValueError(
+                f"[convert] expected batch norms with running statistics for '{spec}' but {place} has none "
+                "(track_running_stats=False); take a norm of single samples, such as frn, or put a norm with statistics there"
+            )
+        if norm.averages_all and "momentum" not in spec.options:
+            raise ValueError(
+                f"[convert] expected batch norms with a momentum for '{spec}' but that of {place} is None (the mean of all "
+                f"batches); choose one, as in {spec.norm.name}(momentum=0.1)+{spec.activation.name}"
+            )
 
 
 def _own_activations(model: nn.Module) -> nn.Module:
@@ -205,7 +225,7 @@ class _Conversion:
         self.model, self.spec, self.init, self.plan, self.report = model, spec, init, plan, report
         self.forwards, self.compared = forwards, compared
         self.originals = {name: model.get_submodule(name) for name in plan.norms}
-        self.norms = {name: known.read_batch_norm(module) for name, module in self.originals.items()}
+        self.norms = {name: known.read_batch_norm(module, _near(model, name)) for name, module in self.originals.items()}
         self.layers: dict[str, NormAct] = {}
         self.takes: dict[str, str] = {}  # the activation that a norm takes over
         self.changes: dict[str, Change] = {}
@@ -384,6 +404,17 @@ class _Conversion:
         hooked = [name for name, old in self.originals.items() if old._forward_hooks or old._forward_pre_hooks]
         if hooked:
             report.warnings.append(f"{_some(hooked)}: its hooks are not on the new layer")
+
+
+def _near(model: nn.Module, name: str) -> torch.Tensor | None:
+    """A tensor of the module's nearest surroundings that have one, for its type and device."""
+    while name:
+        name = name.rpartition(".")[0]
+        around = model.get_submodule(name)
+        for tensor in (*around.parameters(), *around.buffers()):
+            if tensor.is_floating_point():
+                return tensor
+    return None
 
 
 def _some(names: list[str]) -> str:
