@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from frn import ops, sync
 from frn.spec import EPS_FLOOR, NormActSpec
@@ -92,11 +93,15 @@ class NormAct(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, channels, *] of float32, float64, bfloat16 or float16, contiguous or channels-last; so is the result."""
         norm, activation = self.spec.norm, self.spec.activation.name
-        if norm.batch_method or norm.group_rule == "none":
-            y = self._batch_norm(x) if norm.batch_method else x
-            return y if activation == "none" else ops.act(y, self.tau, self.kappa, activation=activation)
-        tensors, settings = self._per_sample_arguments()
-        return ops.norm_act(x, *tensors, **settings)
+        try:  # costs nothing where nothing is wrong
+            if norm.batch_method or norm.group_rule == "none":
+                y = self._batch_norm(x) if norm.batch_method else x
+                return y if activation == "none" else ops.act(y, self.tau, self.kappa, activation=activation)
+            tensors, settings = self._per_sample_arguments()
+            return ops.norm_act(x, *tensors, **settings)
+        except (RuntimeError, ValueError):
+            _check_channels(str(self.spec), x, self.channels)
+            raise
 
     def _per_sample_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What ops.norm_act takes besides x."""
@@ -195,13 +200,24 @@ class FRN(NormAct):
         super().__init__(channels, f"frn({options})+{activation}", device=device, dtype=dtype)
 
 
-# What nn.Module keeps the hooks of a call in.
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+def _check_channels(layer: str, x: Any, channels: int) -> None:
+    """Says what the operator cannot know once it has refused x: which channels the layer was made for."""
+    if not isinstance(x, Tensor) or (x.dim() > 1 and x.size(1) == channels):
+        return
+    no_samples = x.dim() < 2 or x.size(0) == channels
+    remedy = "add the dimension of samples, x.unsqueeze(0)"
+    if not no_samples:
+        remedy = f"make the layer for {x.size(1)} channels, or give it another x"
+    raise ValueError(f"[{layer}] x must have shape [N, {channels}, *] but has {list(x.shape)}; {remedy}") from None
 
 
 def _called_as_written(module: nn.Module, *classes: type[nn.Module]) -> bool:
-    """Whether a call of the module is its class's forward and nothing else: no hooks, no class derived from those."""
-    return type(module) in classes and not any(getattr(module, hooks) for hooks in _HOOKS)
+    """Whether a call of the module is its class's forward and nothing else: no class derived from those, no forward of
+    its own, no hooks, also not of all modules."""
+    if type(module) not in classes or "forward" in module.__dict__ or _has_any_global_hook():
+        return False
+    forward_hooks = module._forward_pre_hooks or module._forward_hooks
+    return not (forward_hooks or module._backward_pre_hooks or module._backward_hooks)
 
 
 class _NormActConv(nn.Module):
@@ -212,7 +228,8 @@ class _NormActConv(nn.Module):
         if isinstance(conv.padding, str) or conv.padding_mode != "zeros":
             raise ValueError(
                 f"[{type(self).__name__}] padding must be numbers, and of zeros, but is {conv.padding!r} with "
-                f"padding_mode={conv.padding_mode!r}; pad x with torch.nn.functional.pad and take padding=0"
+                f"padding_mode={conv.padding_mode!r}; write dilation*(kernel - 1)/2 for 'same', and for another mode take a "
+                "NormAct and a convolution"
             )
         weight = conv.weight
         self.norm = NormAct(channels, spec, device=weight.device, dtype=weight.dtype)
@@ -226,17 +243,21 @@ class _NormActConv(nn.Module):
             return conv(self.norm(x))
         tensors, settings = self.norm._per_sample_arguments()
         padding = cast("tuple[int, ...]", conv.padding)
-        return ops.norm_act_conv(
-            x,
-            conv.weight,
-            conv.bias,
-            *tensors,
-            **settings,
-            stride=conv.stride,
-            padding=padding,
-            dilation=conv.dilation,
-            conv_groups=conv.groups,
-        )
+        try:
+            return ops.norm_act_conv(
+                x,
+                conv.weight,
+                conv.bias,
+                *tensors,
+                **settings,
+                stride=conv.stride,
+                padding=padding,
+                dilation=conv.dilation,
+                conv_groups=conv.groups,
+            )
+        except (RuntimeError, ValueError):
+            _check_channels(type(self).__name__, x, self.norm.channels)
+            raise
 
 
 class NormActConv1d(_NormActConv):
@@ -331,7 +352,11 @@ class NormAddAct(nn.Module):
             return act(norm(x) + shortcut)
         (weight, bias, eps, _, _), settings = norm._per_sample_arguments()
         settings["activation"] = act.spec.activation.name
-        return ops.norm_add_act(x, shortcut, weight, bias, eps, act.tau, act.kappa, **settings)
+        try:
+            return ops.norm_add_act(x, shortcut, weight, bias, eps, act.tau, act.kappa, **settings)
+        except (RuntimeError, ValueError):
+            _check_channels(type(self).__name__, x, norm.channels)
+            raise
 
 
 class WSConv2d(nn.Conv2d):

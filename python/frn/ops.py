@@ -76,6 +76,8 @@ def norm_act_conv(
 
     Differentiable twice in all tensors.
     """
+    if isinstance(padding, str):
+        raise ValueError(f"[norm_act_conv] padding must be numbers but is {padding!r}; write dilation*(kernel - 1)/2 for 'same'")
     if groups is None:
         groups = x.size(1) if x.dim() > 1 else 1
 
