@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 from frn import ops, sync
@@ -86,9 +86,7 @@ class NormAct(nn.Module):
         """The eps that the normalisation adds; differentiable in `self.eps` when it is learned."""
         if self.eps is None:
             return self.spec.eps
-        # 16 bits hold eps_l, but not 1e-6 beside 1e-4.
-        wide = self.eps if self.eps.dtype == torch.float64 else self.eps.float()
-        return (wide.exp() if self.spec.eps_exponential else wide.abs()) + EPS_FLOOR
+        return _learned_eps(self.eps, self.spec.eps_exponential)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, channels, *] of float32, float64, bfloat16 or float16, contiguous or channels-last; so is the result."""
@@ -125,15 +123,11 @@ class NormAct(nn.Module):
         running = (self.running_mean, self.running_var)
         if not self.training:
             return F.batch_norm(x, *running, weight, bias, eps=eps)
-        if self.spec.norm.name == "brn" and x.numel() > 0:
-            scale, shift = self._renorm(x, momentum, eps)
-            y = F.batch_norm(x, None, None, weight * scale, bias + weight * shift, True, eps=eps)
-        elif self.spec.word("sync") == "true" and sync.is_needed():
-            y = sync.batch_norm(x, weight, bias, *running, momentum, eps)
-        else:
-            y = F.batch_norm(x, *running, weight, bias, True, momentum, eps)
-        self.num_batches_tracked.add_(1)
-        return y
+        bounds = None
+        if self.spec.norm.name == "brn":
+            bounds = {key: self._number(key) for key in ("warmup", "r_max", "r_end", "d_max", "d_end")}
+        synced = self.spec.word("sync") == "true"
+        return _batch_norm_step(x, weight, bias, *running, self.num_batches_tracked, momentum, eps, synced, bounds)
 
     def _number(self, key: str) -> float:
         """An option that always has a number."""
@@ -141,29 +135,73 @@ class NormAct(nn.Module):
         assert value is not None, key
         return value
 
-    @torch.no_grad()
-    def _renorm(self, x: Tensor, momentum: float, eps: float) -> tuple[Tensor, Tensor]:
-        """Batch Renormalization (Ioffe 2017): r and d, which bring y to eval mode's within bounds that grow."""
-
-        def ramp(end: str) -> Tensor:
-            step, begin, last = self.num_batches_tracked, self._number("warmup"), self._number(end)
-            rising = (step - begin).clamp(min=0) / max(1.0, last - begin)
-            return torch.where(step >= last, torch.ones_like(rising), rising)
-
-        dims = [i for i in range(x.dim()) if i != 1]
-        var, mean = torch.var_mean(x.to(self.running_var.dtype), dims, correction=0)
-        r_max = 1 + (self._number("r_max") - 1) * ramp("r_end")
-        d_max = self._number("d_max") * ramp("d_end")
-        sigma = (self.running_var + eps).sqrt()
-        r = torch.clamp((var + eps).sqrt() / sigma, 1 / r_max, r_max)
-        d = torch.clamp((mean - self.running_mean) / sigma, -d_max, d_max)
-        values = x.numel() / x.size(1)
-        self.running_mean.lerp_(mean, momentum)
-        self.running_var.lerp_(var * (values / max(1.0, values - 1)), momentum)  # as batch norm's: unbiased
-        return r, d
-
     def extra_repr(self) -> str:
         return f"{self.channels}, {str(self.spec)!r}"
+
+
+def _learned_eps(eps_l: Tensor, exponential: bool) -> Tensor:
+    # 16 bits hold eps_l, but not 1e-6 beside 1e-4.
+    wide = eps_l if eps_l.dtype == torch.float64 else eps_l.float()
+    return (wide.exp() if exponential else wide.abs()) + EPS_FLOOR
+
+
+def _batch_norm_step(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    batches: Tensor,
+    momentum: float,
+    eps: float,
+    synced: bool,
+    bounds: dict[str, float] | None,
+) -> Tensor:
+    """Batch norm in training: moves the running statistics and counts the batch. bounds: batch renormalisation's."""
+    if bounds is not None and x.numel() > 0:
+        scale, shift = _renorm(x, running_mean, running_var, batches, momentum, eps, bounds)
+        y = F.batch_norm(x, None, None, weight * scale, bias + weight * shift, True, eps=eps)
+    elif synced and sync.is_needed():
+        y = sync.batch_norm(x, weight, bias, running_mean, running_var, momentum, eps)
+    else:
+        y = F.batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
+    batches.add_(1)
+    return y
+
+
+# torch.fx records calls of these instead of running them: they ask for types and sizes, and change buffers.
+fx.wrap("_learned_eps")
+fx.wrap("_batch_norm_step")
+
+
+@torch.no_grad()
+def _renorm(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    batches: Tensor,
+    momentum: float,
+    eps: float,
+    bounds: dict[str, float],
+) -> tuple[Tensor, Tensor]:
+    """Batch Renormalization (Ioffe 2017): r and d, which bring y to eval mode's within bounds that grow."""
+
+    def ramp(end: str) -> Tensor:
+        begin, last = bounds["warmup"], bounds[end]
+        rising = (batches - begin).clamp(min=0) / max(1.0, last - begin)
+        return torch.where(batches >= last, torch.ones_like(rising), rising)
+
+    dims = [i for i in range(x.dim()) if i != 1]
+    var, mean = torch.var_mean(x.to(running_var.dtype), dims, correction=0)
+    r_max = 1 + (bounds["r_max"] - 1) * ramp("r_end")
+    d_max = bounds["d_max"] * ramp("d_end")
+    sigma = (running_var + eps).sqrt()
+    r = torch.clamp((var + eps).sqrt() / sigma, 1 / r_max, r_max)
+    d = torch.clamp((mean - running_mean) / sigma, -d_max, d_max)
+    values = x.numel() / x.size(1)
+    running_mean.lerp_(mean, momentum)
+    running_var.lerp_(var * (values / max(1.0, values - 1)), momentum)  # as batch norm's: unbiased
+    return r, d
 
 
 class FRN(NormAct):
