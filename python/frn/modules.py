@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from frn import ops, sync
 from frn.spec import EPS_FLOOR, NormActSpec
@@ -85,18 +86,20 @@ class NormAct(nn.Module):
         """The eps that the normalisation adds; differentiable in `self.eps` when it is learned."""
         if self.eps is None:
             return self.spec.eps
-        # 16 bits hold eps_l, but not 1e-6 beside 1e-4.
-        wide = self.eps if self.eps.dtype == torch.float64 else self.eps.float()
-        return (wide.exp() if self.spec.eps_exponential else wide.abs()) + EPS_FLOOR
+        return _learned_eps(self.eps, self.spec.eps_exponential)
 
     def forward(self, x: Tensor) -> Tensor:
         """x: [N, channels, *] of float32, float64, bfloat16 or float16, contiguous or channels-last; so is the result."""
         norm, activation = self.spec.norm, self.spec.activation.name
-        if norm.batch_method or norm.group_rule == "none":
-            y = self._batch_norm(x) if norm.batch_method else x
-            return y if activation == "none" else ops.act(y, self.tau, self.kappa, activation=activation)
-        tensors, settings = self._per_sample_arguments()
-        return ops.norm_act(x, *tensors, **settings)
+        try:  # costs nothing where nothing is wrong
+            if norm.batch_method or norm.group_rule == "none":
+                y = self._batch_norm(x) if norm.batch_method else x
+                return y if activation == "none" else ops.act(y, self.tau, self.kappa, activation=activation)
+            tensors, settings = self._per_sample_arguments()
+            return ops.norm_act(x, *tensors, **settings)
+        except (RuntimeError, ValueError):
+            _check_channels(str(self.spec), x, self.channels)
+            raise
 
     def _per_sample_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What ops.norm_act takes besides x."""
@@ -120,15 +123,11 @@ class NormAct(nn.Module):
         running = (self.running_mean, self.running_var)
         if not self.training:
             return F.batch_norm(x, *running, weight, bias, eps=eps)
-        if self.spec.norm.name == "brn" and x.numel() > 0:
-            scale, shift = self._renorm(x, momentum, eps)
-            y = F.batch_norm(x, None, None, weight * scale, bias + weight * shift, True, eps=eps)
-        elif self.spec.word("sync") == "true" and sync.is_needed():
-            y = sync.batch_norm(x, weight, bias, *running, momentum, eps)
-        else:
-            y = F.batch_norm(x, *running, weight, bias, True, momentum, eps)
-        self.num_batches_tracked.add_(1)
-        return y
+        bounds = None
+        if self.spec.norm.name == "brn":
+            bounds = {key: self._number(key) for key in ("warmup", "r_max", "r_end", "d_max", "d_end")}
+        synced = self.spec.word("sync") == "true"
+        return _batch_norm_step(x, weight, bias, *running, self.num_batches_tracked, momentum, eps, synced, bounds)
 
     def _number(self, key: str) -> float:
         """An option that always has a number."""
@@ -136,29 +135,73 @@ class NormAct(nn.Module):
         assert value is not None, key
         return value
 
-    @torch.no_grad()
-    def _renorm(self, x: Tensor, momentum: float, eps: float) -> tuple[Tensor, Tensor]:
-        """Batch Renormalization (Ioffe 2017): r and d, which bring y to eval mode's within bounds that grow."""
-
-        def ramp(end: str) -> Tensor:
-            step, begin, last = self.num_batches_tracked, self._number("warmup"), self._number(end)
-            rising = (step - begin).clamp(min=0) / max(1.0, last - begin)
-            return torch.where(step >= last, torch.ones_like(rising), rising)
-
-        dims = [i for i in range(x.dim()) if i != 1]
-        var, mean = torch.var_mean(x.to(self.running_var.dtype), dims, correction=0)
-        r_max = 1 + (self._number("r_max") - 1) * ramp("r_end")
-        d_max = self._number("d_max") * ramp("d_end")
-        sigma = (self.running_var + eps).sqrt()
-        r = torch.clamp((var + eps).sqrt() / sigma, 1 / r_max, r_max)
-        d = torch.clamp((mean - self.running_mean) / sigma, -d_max, d_max)
-        values = x.numel() / x.size(1)
-        self.running_mean.lerp_(mean, momentum)
-        self.running_var.lerp_(var * (values / max(1.0, values - 1)), momentum)  # as batch norm's: unbiased
-        return r, d
-
     def extra_repr(self) -> str:
         return f"{self.channels}, {str(self.spec)!r}"
+
+
+def _learned_eps(eps_l: Tensor, exponential: bool) -> Tensor:
+    # 16 bits hold eps_l, but not 1e-6 beside 1e-4.
+    wide = eps_l if eps_l.dtype == torch.float64 else eps_l.float()
+    return (wide.exp() if exponential else wide.abs()) + EPS_FLOOR
+
+
+def _batch_norm_step(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    batches: Tensor,
+    momentum: float,
+    eps: float,
+    synced: bool,
+    bounds: dict[str, float] | None,
+) -> Tensor:
+    """Batch norm in training: moves the running statistics and counts the batch. bounds: batch renormalisation's."""
+    if bounds is not None and x.numel() > 0:
+        scale, shift = _renorm(x, running_mean, running_var, batches, momentum, eps, bounds)
+        y = F.batch_norm(x, None, None, weight * scale, bias + weight * shift, True, eps=eps)
+    elif synced and sync.is_needed():
+        y = sync.batch_norm(x, weight, bias, running_mean, running_var, momentum, eps)
+    else:
+        y = F.batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
+    batches.add_(1)
+    return y
+
+
+# torch.fx records calls of these instead of running them: they ask for types and sizes, and change buffers.
+fx.wrap("_learned_eps")
+fx.wrap("_batch_norm_step")
+
+
+@torch.no_grad()
+def _renorm(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    batches: Tensor,
+    momentum: float,
+    eps: float,
+    bounds: dict[str, float],
+) -> tuple[Tensor, Tensor]:
+    """Batch Renormalization (Ioffe 2017): r and d, which bring y to eval mode's within bounds that grow."""
+
+    def ramp(end: str) -> Tensor:
+        begin, last = bounds["warmup"], bounds[end]
+        rising = (batches - begin).clamp(min=0) / max(1.0, last - begin)
+        return torch.where(batches >= last, torch.ones_like(rising), rising)
+
+    dims = [i for i in range(x.dim()) if i != 1]
+    var, mean = torch.var_mean(x.to(running_var.dtype), dims, correction=0)
+    r_max = 1 + (bounds["r_max"] - 1) * ramp("r_end")
+    d_max = bounds["d_max"] * ramp("d_end")
+    sigma = (running_var + eps).sqrt()
+    r = torch.clamp((var + eps).sqrt() / sigma, 1 / r_max, r_max)
+    d = torch.clamp((mean - running_mean) / sigma, -d_max, d_max)
+    values = x.numel() / x.size(1)
+    running_mean.lerp_(mean, momentum)
+    running_var.lerp_(var * (values / max(1.0, values - 1)), momentum)  # as batch norm's: unbiased
+    return r, d
 
 
 class FRN(NormAct):
@@ -195,13 +238,24 @@ class FRN(NormAct):
         super().__init__(channels, f"frn({options})+{activation}", device=device, dtype=dtype)
 
 
-# What nn.Module keeps the hooks of a call in.
-_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+def _check_channels(layer: str, x: Any, channels: int) -> None:
+    """Says what the operator cannot know once it has refused x: which channels the layer was made for."""
+    if not isinstance(x, Tensor) or (x.dim() > 1 and x.size(1) == channels):
+        return
+    no_samples = x.dim() < 2 or x.size(0) == channels
+    remedy = "add the dimension of samples, x.unsqueeze(0)"
+    if not no_samples:
+        remedy = f"make the layer for {x.size(1)} channels, or give it another x"
+    raise ValueError(f"[{layer}] x must have shape [N, {channels}, *] but has {list(x.shape)}; {remedy}") from None
 
 
 def _called_as_written(module: nn.Module, *classes: type[nn.Module]) -> bool:
-    """Whether a call of the module is its class's forward and nothing else: no hooks, no class derived from those."""
-    return type(module) in classes and not any(getattr(module, hooks) for hooks in _HOOKS)
+    """Whether a call of the module is its class's forward and nothing else: no class derived from those, no forward of
+    its own, no hooks, also not of all modules."""
+    if type(module) not in classes or "forward" in module.__dict__ or _has_any_global_hook():
+        return False
+    forward_hooks = module._forward_pre_hooks or module._forward_hooks
+    return not (forward_hooks or module._backward_pre_hooks or module._backward_hooks)
 
 
 class _NormActConv(nn.Module):
@@ -212,7 +266,8 @@ class _NormActConv(nn.Module):
         if isinstance(conv.padding, str) or conv.padding_mode != "zeros":
             raise ValueError(
                 f"[{type(self).__name__}] padding must be numbers, and of zeros, but is {conv.padding!r} with "
-                f"padding_mode={conv.padding_mode!r}; pad x with torch.nn.functional.pad and take padding=0"
+                f"padding_mode={conv.padding_mode!r}; write dilation*(kernel - 1)/2 for 'same', and for another mode take a "
+                "NormAct and a convolution"
             )
         weight = conv.weight
         self.norm = NormAct(channels, spec, device=weight.device, dtype=weight.dtype)
@@ -226,17 +281,21 @@ class _NormActConv(nn.Module):
             return conv(self.norm(x))
         tensors, settings = self.norm._per_sample_arguments()
         padding = cast("tuple[int, ...]", conv.padding)
-        return ops.norm_act_conv(
-            x,
-            conv.weight,
-            conv.bias,
-            *tensors,
-            **settings,
-            stride=conv.stride,
-            padding=padding,
-            dilation=conv.dilation,
-            conv_groups=conv.groups,
-        )
+        try:
+            return ops.norm_act_conv(
+                x,
+                conv.weight,
+                conv.bias,
+                *tensors,
+                **settings,
+                stride=conv.stride,
+                padding=padding,
+                dilation=conv.dilation,
+                conv_groups=conv.groups,
+            )
+        except (RuntimeError, ValueError):
+            _check_channels(type(self).__name__, x, self.norm.channels)
+            raise
 
 
 class NormActConv1d(_NormActConv):
@@ -331,7 +390,11 @@ class NormAddAct(nn.Module):
             return act(norm(x) + shortcut)
         (weight, bias, eps, _, _), settings = norm._per_sample_arguments()
         settings["activation"] = act.spec.activation.name
-        return ops.norm_add_act(x, shortcut, weight, bias, eps, act.tau, act.kappa, **settings)
+        try:
+            return ops.norm_add_act(x, shortcut, weight, bias, eps, act.tau, act.kappa, **settings)
+        except (RuntimeError, ValueError):
+            _check_channels(type(self).__name__, x, norm.channels)
+            raise
 
 
 class WSConv2d(nn.Conv2d):

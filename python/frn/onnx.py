@@ -19,7 +19,7 @@ import torch
 def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
     """For `custom_translation_table` of torch.onnx.export. Needs onnxscript, as torch.onnx itself does."""
     try:
-        from onnxscript import opset18 as op
+        from onnxscript import ir, opset18 as op
     except ImportError as error:
         raise ImportError("frn.onnx needs onnxscript, as torch.onnx.export does; pip install onnxscript") from error
 
@@ -30,19 +30,63 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         """[C] as [C, 1, ...]."""
         return parameter if rank == 2 else op.Reshape(parameter, whole_numbers(-1, *[1] * (rank - 2)))
 
-    def activated(y, rank: int, tau, kappa, activation: str):
-        """max(y, kappa*y + tau) with parts left out."""
+    def to(dtype, value):
+        """ONNX's operators take one type: parameters may have another than x."""
+        return value if value is None or value.dtype == dtype else op.Cast(value, to=dtype)
+
+    def wide_type(x):
+        """What kernels compute in: squares of 16-bit values overflow in 16 bits."""
+        return ir.DataType.DOUBLE if x.dtype == ir.DataType.DOUBLE else ir.DataType.FLOAT
+
+    def rounded(value, dtype):
+        return value if dtype in (ir.DataType.FLOAT, ir.DataType.DOUBLE) else op.Cast(value, to=dtype)
+
+    def activated(y, wide, rank: int, tau, kappa, activation: str):
+        """max(y, kappa*y + tau) with parts left out, in the wide type that y has."""
         if activation == "none":
-            return op.Identity(y)
+            return y
         if activation == "relu":
             return op.Relu(y)
-        threshold = None if kappa is None else op.Mul(y, beside(kappa, rank))
+        threshold = None if kappa is None else op.Mul(y, beside(to(wide, kappa), rank))
         if tau is not None:
-            threshold = beside(tau, rank) if threshold is None else op.Add(threshold, beside(tau, rank))
+            offset = beside(to(wide, tau), rank)
+            threshold = offset if threshold is None else op.Add(threshold, offset)
         return op.Max(y, threshold)
 
     def act(y, tau=None, kappa=None, activation: str = "none"):
-        return activated(y, len(y.shape), tau, kappa, activation)
+        if activation == "none":
+            return op.Identity(y)
+        wide = wide_type(y)
+        return rounded(activated(to(wide, y), wide, len(y.shape), tau, kappa, activation), y.dtype)
+
+    def normalised(x, wide, weight, bias, eps, groups: int, centered: bool):
+        """y in the wide type, and as the operator gives them, means (none unless centered) and 1/roots of the groups."""
+        rank, channels = len(x.shape), x.shape[1]
+        # Statistics of a channel, of a whole sample, or of groups of channels, which get an axis of their own.
+        grouped = groups not in (1, channels)
+        axes = [2] if grouped else list(range(2 if groups == channels else 1, rank))
+
+        def mean_of(values):
+            return op.ReduceMean(values, whole_numbers(*axes), keepdims=1) if axes else values
+
+        values = op.Reshape(to(wide, x), whole_numbers(0, groups, -1)) if grouped else to(wide, x)
+        per_group = whole_numbers(0, groups)
+        means = op.Constant(value_floats=[])
+        if centered:
+            mean = mean_of(values)
+            means = op.Reshape(mean, per_group)
+            values = op.Sub(values, mean)
+        number = to(wide, eps)
+        number = beside(number, rank) if len(eps.shape) == 1 and eps.shape[0] != 1 else number
+        root = op.Sqrt(op.Add(mean_of(op.Mul(values, values)), number))
+        y = op.Div(values, root)
+        if grouped:
+            y = op.Reshape(y, op.Shape(x))
+        if weight is not None:
+            y = op.Mul(y, beside(to(wide, weight), rank))
+        if bias is not None:
+            y = op.Add(y, beside(to(wide, bias), rank))
+        return y, means, op.Reshape(op.Reciprocal(root), per_group)
 
     def norm_act_forward(
         x,
@@ -55,34 +99,10 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         centered: bool = False,
         activation: str = "none",
     ):
-        """The result, and as the operator gives them, means (none unless centered) and 1/roots of the groups."""
-        rank, channels = len(x.shape), x.shape[1]
-        # Statistics of a channel, of a whole sample, or of groups of channels, which get an axis of their own.
-        grouped = groups not in (1, channels)
-        axes = [2] if grouped else list(range(2 if groups == channels else 1, rank))
-
-        def mean_of(values):
-            return op.ReduceMean(values, whole_numbers(*axes), keepdims=1) if axes else values
-
-        values = op.Reshape(x, whole_numbers(0, groups, -1)) if grouped else x
-        per_group = whole_numbers(0, groups)
-        means = op.Constant(value_floats=[])
-        if centered:
-            mean = mean_of(values)
-            means = op.Reshape(mean, per_group)
-            values = op.Sub(values, mean)
-        number = op.CastLike(eps, x)
-        number = beside(number, rank) if len(eps.shape) == 1 and eps.shape[0] != 1 else number
-        root = op.Sqrt(op.Add(mean_of(op.Mul(values, values)), number))
-        y = op.Div(values, root)
-        if grouped:
-            y = op.Reshape(y, op.Shape(x))
-        if weight is not None:
-            y = op.Mul(y, beside(weight, rank))
-        if bias is not None:
-            y = op.Add(y, beside(bias, rank))
-        z = activated(y, rank, tau, kappa, activation)
-        return z, means, op.Reshape(op.Reciprocal(root), per_group)
+        wide = wide_type(x)
+        y, means, roots = normalised(x, wide, weight, bias, eps, groups, centered)
+        z = activated(y, wide, len(x.shape), tau, kappa, activation)
+        return rounded(z, x.dtype), means, roots
 
     def norm_add_act_forward(
         x,
@@ -96,8 +116,13 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         centered: bool = False,
         activation: str = "none",
     ):
-        y, means, roots = norm_act_forward(x, weight, bias, eps, None, None, groups, centered, "none")
-        return activated(op.Add(y, shortcut), len(x.shape), tau, kappa, activation), means, roots
+        y, means, roots = normalised(x, wide_type(x), weight, bias, eps, groups, centered)
+        wide, result = wide_type(x), x.dtype
+        if shortcut.dtype != x.dtype:  # the wider of both types
+            wide = result = ir.DataType.DOUBLE if ir.DataType.DOUBLE in (x.dtype, shortcut.dtype) else ir.DataType.FLOAT
+            y = op.Cast(y, to=wide)
+        total = op.Add(y, to(wide, shortcut))
+        return rounded(activated(total, wide, len(x.shape), tau, kappa, activation), result), means, roots
 
     def norm_add_act(*arguments, **named):
         return norm_add_act_forward(*arguments, **named)[0]
@@ -106,15 +131,17 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         return norm_act_forward(*arguments, **named)[0]
 
     def proxy_forward(weight, bias, tau=None, kappa=None):
-        """frn/kernels/proxy.h, line by line."""
+        """frn/kernels/proxy.h, line by line. The results are as wide as the arithmetic."""
+        wide = wide_type(weight)
+        weight = to(wide, weight)
 
         def number(value: float):
             return op.CastLike(op.Constant(value_float=value), weight)  # type: ignore[type-var]  # any constant
 
         zero, one, half = number(0.0), number(1.0), number(0.5)
-        tau = op.Mul(weight, zero) if tau is None else op.CastLike(tau, weight)
-        kappa = op.Mul(weight, zero) if kappa is None else op.CastLike(kappa, weight)
-        beta, spread, below = op.CastLike(bias, weight), op.Abs(weight), op.Sub(one, kappa)
+        tau = op.Mul(weight, zero) if tau is None else to(wide, tau)
+        kappa = op.Mul(weight, zero) if kappa is None else to(wide, kappa)
+        beta, spread, below = to(wide, bias), op.Abs(weight), op.Sub(one, kappa)
         straight = op.Equal(below, zero)
         low, high, bend = op.Min(kappa, one), op.Max(kappa, one), op.Abs(below)
         offset = op.Where(op.Greater(below, zero), tau, op.Where(straight, op.Max(tau, zero), zero))

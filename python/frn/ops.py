@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 
 def norm_act(
@@ -41,7 +41,7 @@ def norm_act(
     goes to y, as in the paper.
     """
     if groups is None:
-        groups = x.size(1) if x.dim() > 1 else 1  # the operator says what is wrong with a vector
+        groups = _channels(x)
     return torch.ops.frn.norm_act.default(x, weight, bias, _as_tensor(eps, x), tau, kappa, groups, centered, activation)
 
 
@@ -76,12 +76,10 @@ def norm_act_conv(
 
     Differentiable twice in all tensors.
     """
+    if isinstance(padding, str):
+        raise ValueError(f"[norm_act_conv] padding must be numbers but is {padding!r}; write dilation*(kernel - 1)/2 for 'same'")
     if groups is None:
-        groups = x.size(1) if x.dim() > 1 else 1
-
-    def each(numbers: int | Sequence[int]) -> list[int]:
-        return [numbers] * (x.dim() - 2) if isinstance(numbers, int) else list(numbers)
-
+        groups = _channels(x)
     return torch.ops.frn.norm_act_conv.default(
         x,
         weight,
@@ -94,9 +92,9 @@ def norm_act_conv(
         activation,
         filters,
         conv_bias,
-        each(stride),
-        each(padding),
-        each(dilation),
+        _each(stride, x),
+        _each(padding, x),
+        _each(dilation, x),
         conv_groups,
     )
 
@@ -128,7 +126,7 @@ def norm_add_act(
     Differentiable twice in all tensors. Where the sum equals its threshold the gradient goes to the sum.
     """
     if groups is None:
-        groups = x.size(1) if x.dim() > 1 else 1
+        groups = _channels(x)
     return torch.ops.frn.norm_add_act.default(
         x, shortcut, weight, bias, _as_tensor(eps, x), tau, kappa, groups, centered, activation
     )
@@ -185,6 +183,15 @@ def last_implementation() -> str:
     return torch.ops.frn.last_implementation()
 
 
+def _channels(x: Tensor) -> int:
+    return x.size(1) if x.dim() > 1 else 1  # the operator says what is wrong with a vector
+
+
+def _each(numbers: int | Sequence[int], x: Tensor) -> list[int]:
+    """One number for each dimension of x's maps."""
+    return [numbers] * (x.dim() - 2) if isinstance(numbers, int) else list(numbers)
+
+
 def _as_tensor(eps: Tensor | float, x: Tensor) -> Tensor:
     if isinstance(eps, Tensor):
         return eps
@@ -195,8 +202,15 @@ def _as_tensor(eps: Tensor | float, x: Tensor) -> Tensor:
     return _number(float(eps), dtype)
 
 
+# torch.fx records calls of these instead of running them: they ask x what a stand-in for a tensor does not know. Calls
+# outside torch.fx are as before.
+fx.wrap("_channels")
+fx.wrap("_each")
+fx.wrap("_as_tensor")
+
+
 @functools.cache
 def _number(value: float, dtype: torch.dtype) -> Tensor:
     """Made once: with small maps, making it takes a tenth of the layer's time. Also for graphs, wherever it is first asked for."""
     with torch.inference_mode(False), torch.utils._python_dispatch._disable_current_modes():
-        return torch.full((), value, dtype=dtype)
+        return torch.full((), value, dtype=dtype, device="cpu")  # a default device is none of these modes

@@ -67,6 +67,12 @@ class NormActSpec:
     activation: ActivationRow
     options: dict[str, float | str] = field(default_factory=dict, hash=False)  # as written, in the table's order
 
+    def __post_init__(self) -> None:
+        # Now: until Python 3.12 a cached_property has a lock, and torch.compile cannot take one.
+        for name, value in vars(NormActSpec).items():
+            if isinstance(value, cached_property):
+                getattr(self, name)
+
     @staticmethod
     def parse(text: str | NormActSpec) -> NormActSpec:
         """Raises ValueError, which says what to write instead."""

@@ -35,6 +35,43 @@ def test_from_bn_needs_a_norm_per_channel_and_statistics():
     assert torch.equal(converted[0].weight, torch.ones(8))
 
 
+class Net(nn.Module):
+    """A norm deep inside."""
+
+    def __init__(self, **norm):
+        super().__init__()
+        self.inside = nn.Sequential(nn.Conv2d(8, 8, 1), nn.Sequential(nn.BatchNorm2d(8, **norm), nn.ReLU()))
+
+    def forward(self, x):
+        return self.inside(x)
+
+
+@pytest.mark.parametrize("spec", ["bn+tlu", "brn+relu", "bn(momentum=0.1)+none"])
+def test_a_batch_method_refuses_a_norm_without_running_statistics(spec):
+    with pytest.raises(ValueError, match=r"^\[convert\] expected batch norms with running statistics for '.*' but inside.1.0 has none .*; take a norm"):
+        frn.convert(Net(track_running_stats=False), spec, example=images())
+    assert frn.convert(Net(track_running_stats=False), "frn+tlu")[1].counts == {"frn+tlu": 1}
+
+
+def test_a_batch_method_refuses_a_momentum_of_none_unless_it_is_told_one():
+    model = Net(momentum=None)
+    with pytest.raises(ValueError, match=r"with a momentum for 'bn\+tlu' but that of inside.1.0 is None .*; choose one, as in bn\(momentum=0.1\)\+tlu"):
+        frn.convert(model, "bn+tlu")
+    converted, _ = frn.convert(model, "bn(momentum=0.2)+tlu")
+    assert specs(converted) == {"inside.1.0": "bn(eps=1e-05,momentum=0.2)+tlu"}
+    assert specs(frn.convert(model, "frn+tlu")[0]) == {"inside.1.0": "frn+tlu"}
+
+
+def test_a_norm_without_tensors_takes_device_and_type_of_what_is_around_it():
+    bare = {"affine": False, "track_running_stats": False}
+    on_meta, _ = frn.convert(Net(**bare).to("meta"))
+    assert all(parameter.is_meta for parameter in on_meta.parameters())
+    double, _ = frn.convert(Net(**bare).double())
+    assert double.inside[1][0].weight.dtype == torch.float64 and double(images().double()).dtype == torch.float64
+    alone, _ = frn.convert(nn.BatchNorm2d(8, **bare))
+    assert alone.weight.device.type == "cpu"
+
+
 def test_batch_norms_of_every_rank_type_and_device_convert():
     cases = [
         (nn.BatchNorm1d(8), (2, 8, 5)), (nn.BatchNorm2d(8), (2, 8, 5, 5)), (nn.BatchNorm3d(8), (2, 8, 3, 3, 3)),

@@ -1,6 +1,7 @@
 """Every wrong input gets one clear message: the operation, what was expected, what came."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -130,6 +131,33 @@ def test_a_wrong_input_of_frn_tlu_is_named(what):
     given = {name: getattr(call, name) for name in ("x", "weight", "bias", "tau", "eps")}
     with pytest.raises(error, match=message):
         frn.frn_tlu(**{**given, **changes})
+
+
+LAYERS = {
+    "frn+tlu": frn.NormAct(C, "frn+tlu"),
+    "gn(groups=4)+relu": frn.NormAct(C, "gn(groups=4)+relu"),
+    "bn+none": frn.NormAct(C, "bn+none"),
+    "NormActConv2d": frn.NormActConv2d(C, 5, 3),
+    "NormAddAct": lambda x: frn.NormAddAct(C)(x, x),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_says_which_channels_it_is_for(name):
+    said = rf"^\[{re.escape(name)}\] x must have shape \[N, 12, \*\] but has "
+    with pytest.raises(ValueError, match=said + r"\[2, 6, 5, 7\]; make the layer for 6 channels, or give it another x$"):
+        LAYERS[name](torch.zeros(2, 6, 5, 7))
+    with pytest.raises(ValueError, match=said + r"\[12, 5, 7\]; add the dimension of samples, x.unsqueeze\(0\)$"):
+        LAYERS[name](torch.zeros(C, 5, 7))
+    with pytest.raises(ValueError, match=said + r"\[12\]; add the dimension of samples"):
+        LAYERS[name](torch.zeros(C))
+
+
+def test_what_else_is_wrong_with_a_layers_input_is_said_by_the_operator():
+    with pytest.raises(TypeError, match=r"\[norm_act\] x must be float32, .* but is Int"):
+        LAYERS["frn+tlu"](torch.zeros(2, C).int())
+    with pytest.raises(RuntimeError, match=r"\[norm_act\] weight must be on x's device meta"):
+        LAYERS["frn+tlu"](torch.zeros(2, C, 3, 3, device="meta"))
 
 
 def test_an_unknown_implementation_is_named_with_the_known_ones():

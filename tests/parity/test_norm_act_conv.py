@@ -204,6 +204,35 @@ def test_hooks_and_other_classes_are_not_passed_over():
     assert torch.equal(old.eval()(x), old.conv(old.norm(x)))
 
 
+@pytest.mark.parametrize("make", [lambda: frn.NormActConv2d(8, 8, 3, padding=1), lambda: frn.NormAddAct(8)], ids=["conv", "add"])
+def test_a_forward_of_the_parts_own_is_not_passed_over(make):
+    """As tools put it there that move weights to where a part runs (accelerate)."""
+    x = torch.randn(2, 8, 6, 6)
+    for part in dict(make().named_children()):
+        layer, seen = make(), []
+        module = getattr(layer, part)
+
+        def forward(x, module=module, seen=seen):
+            seen.append(1)
+            return type(module).forward(module, x)
+
+        module.forward = forward
+        layer(*[x] * (2 if isinstance(layer, frn.NormAddAct) else 1))
+        assert seen == [1], part
+
+
+def test_hooks_of_all_modules_see_the_parts():
+    """As profilers that watch every module."""
+    layer, x, seen = frn.NormActConv2d(8, 12, 3, padding=1), torch.randn(2, 8, 6, 6), []
+    handle = nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(type(module)))
+    try:
+        result = layer(x)
+    finally:
+        handle.remove()
+    assert seen == [frn.NormAct, nn.Conv2d, frn.NormActConv2d]
+    assert torch.equal(result, layer(x)) and len(seen) == 3
+
+
 def test_a_graph_can_be_walked_twice_and_notices_what_was_overwritten():
     layer = frn.NormActConv2d(8, 12, 3, padding=1)
     x = torch.randn(2, 8, 6, 6, requires_grad=True)
@@ -248,3 +277,5 @@ def test_what_does_not_fit_is_said():
         frn.norm_act_conv(torch.randn(2, 8, 6, 6), layer.conv.weight, stride=[1])
     with pytest.raises(ValueError, match="padding must be numbers"):
         frn.NormActConv2d(8, 12, 3, padding="same")
+    with pytest.raises(ValueError, match=r"^\[norm_act_conv\] padding must be numbers but is 'same'; write dilation"):
+        frn.norm_act_conv(torch.randn(2, 8, 6, 6), layer.conv.weight, padding="same")

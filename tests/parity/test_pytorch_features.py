@@ -152,6 +152,15 @@ def test_meta_tensors_get_shapes_types_and_strides(layout, dtype):
         assert meta[name].is_meta
 
 
+def test_a_default_device_changes_nothing_for_other_calls():
+    x, eps = torch.randn(2, 4, 3, 3), 0.0123456  # a number that no other test has asked for
+    with torch.device("meta"):
+        inside = frn.norm_act(x, eps=eps)
+    after = frn.norm_act(x, eps=eps)
+    assert inside.device == after.device == x.device
+    assert torch.equal(after, frn.norm_act(x, eps=torch.tensor(eps)))
+
+
 def test_a_module_on_the_meta_device_can_be_made_real():
     layer = frn.NormAct(8, "frn(eps=learned)+tlu", device="meta")
     assert layer(torch.empty(2, 8, 3, 3, device="meta")).shape == (2, 8, 3, 3)

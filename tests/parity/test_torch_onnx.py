@@ -1,11 +1,13 @@
 """torch.onnx.export writes the layers as ONNX's own operators, which ONNX Runtime computes as PyTorch does."""
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 import torch
 import torchvision
+from onnx.reference import ReferenceEvaluator
 from torch import Tensor, nn
 
 import frn
@@ -45,6 +47,13 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.norm2(self.conv2(self.norm1(self.conv1(x))))
         return self.act(y + self.shortcut(x))
+
+
+def without_optimisation() -> onnxruntime.SessionOptions:
+    """So that types are those of the file: ONNX Runtime puts float32 where it has no 16-bit kernel, and fuses that."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options
 
 
 def exported(model: nn.Module, x: Tensor, path: str) -> onnx.ModelProto:
@@ -151,3 +160,73 @@ def test_standardised_weights(tmp_path):
     conv, path = frn.WSConv2d(3, 8, 3).eval(), str(tmp_path / "conv.onnx")
     exported(conv, torch.randn(2, 3, 9, 9), path)
     assert_the_same(conv, path, (3, 9, 9))
+
+
+HALF, BFLOAT, FLOAT, DOUBLE = torch.float16, torch.bfloat16, torch.float32, torch.float64
+# Type of x, type of the parameters: layers take parameters of float32 beside a narrower x.
+TYPES = [(HALF, HALF), (HALF, FLOAT), (BFLOAT, FLOAT)]
+
+
+def exported_of_any_type(model: nn.Module, inputs: tuple[Tensor, ...], path: str) -> None:
+    torch.onnx.export(
+        model, inputs, path, dynamo=True, opset_version=18, input_names=["x", "shortcut"][: len(inputs)],
+        custom_translation_table=frn.onnx.translation_table(), external_data=False, verbose=False,
+    )  # fmt: skip
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+
+
+def as_array(x: Tensor) -> np.ndarray:
+    return x.float().numpy().astype(ml_dtypes.bfloat16) if x.dtype == BFLOAT else x.numpy()
+
+
+def assert_engines_agree(model: nn.Module, inputs: tuple[Tensor, ...], path: str, allowed: float) -> None:
+    """ONNX's own evaluator, which keeps to the types of the file, and ONNX Runtime, which has few kernels for bfloat16."""
+    with torch.no_grad():
+        wanted = model(*inputs)
+    given = {name: as_array(value) for name, value in zip(["x", "shortcut"], inputs)}
+    found = [ReferenceEvaluator(path).run(None, given)[0]]
+    if all(x.dtype != BFLOAT for x in inputs):
+        session = onnxruntime.InferenceSession(path, without_optimisation(), providers=["CPUExecutionProvider"])
+        found.append(session.run(None, given)[0])
+    for result in found:
+        assert str(result.dtype) == str(wanted.dtype).removeprefix("torch.")
+        difference = np.abs(result.astype(np.float64) - wanted.double().numpy())
+        assert difference.max() <= allowed * float(wanted.double().abs().max())
+
+
+@pytest.mark.parametrize("spec", ["frn+tlu", "gn(groups=2)+affine_tlu", "ln+relu", "in(proxy=true)+prelu", "none+affine_tlu"])
+@pytest.mark.parametrize("x_type, parameter_type", TYPES, ids=str)
+def test_16_bit_layers_compute_in_float32_and_round_once(spec, x_type, parameter_type, tmp_path):
+    layer, path = frn.NormAct(8, spec, dtype=parameter_type).eval(), str(tmp_path / "layer.onnx")
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.uniform_(0.2, 0.9)
+    exported_of_any_type(layer, (torch.randn(2, 8, 5, 7).to(x_type),), path)
+    for scale in (500.0, 1e-3):  # float16 does not hold the squares of either
+        x = (torch.randn(2, 8, 5, 7) * scale).to(x_type)
+        # Where the float32 result lies in the middle of two 16-bit numbers, sides may round to different ones.
+        assert_engines_agree(layer, (x,), path, float(torch.finfo(x_type).eps))
+
+
+def test_a_layer_in_float64_stays_in_it(tmp_path):
+    layer, path = frn.NormAct(8, "gn(groups=2,proxy=true)+tlu").double().eval(), str(tmp_path / "layer.onnx")
+    x = torch.randn(2, 8, 5, 7, dtype=DOUBLE)
+    exported_of_any_type(layer, (x,), path)
+    assert_engines_agree(layer, (x,), path, ALLOWED)  # proxy's constants are float32 in the file
+
+
+@pytest.mark.parametrize("shortcut_type", [HALF, FLOAT, DOUBLE], ids=str)
+@pytest.mark.parametrize("x_type", [HALF, FLOAT], ids=str)
+def test_a_sum_of_two_types_has_the_wider(x_type, shortcut_type, tmp_path):
+    layer, path = frn.NormAddAct(8, "frn+affine_tlu").eval(), str(tmp_path / "layer.onnx")
+    x, shortcut = (torch.randn(2, 8, 5, 7) * 300).to(x_type), torch.randn(2, 8, 5, 7).to(shortcut_type)
+    exported_of_any_type(layer, (x, shortcut), path)
+    assert_engines_agree(layer, (x, shortcut), path, float(torch.finfo(HALF).eps))
+
+
+@pytest.mark.parametrize("form", ["plain", "scaled", "gain"])
+def test_standardised_weights_in_float16(form, tmp_path):
+    conv, path = frn.WSConv2d(3, 8, 3, form=form).half().eval(), str(tmp_path / "conv.onnx")
+    x = torch.randn(2, 3, 9, 9).half()
+    exported_of_any_type(conv, (x,), path)
+    assert_engines_agree(conv, (x,), path, 27 * float(torch.finfo(HALF).eps))  # sums of 27 products, rounded after each

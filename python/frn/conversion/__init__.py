@@ -9,6 +9,8 @@ Swapping modules by their names would lose the third. So here
 
 - every module's own forward is traced by itself, on a copy, in both modes, with all that it calls as leaves (graphs.py).
   This is to learn only. Small forwards can nearly always be traced, and one that cannot hides nothing but itself;
+- what a graph does not show keeps a forward from being generated: contexts, changed attributes (graphs.py). With an example
+  each graph's result is compared with its forward's, which finds branches that only tensors take (compare.py);
 - from these graphs it is decided what becomes of each norm and of each place that calls a ReLU (plan.py). A ReLU belongs
   to a norm if its input is the norm's result, or is made of it by additions, gates and so on, also in another module;
 - modules are then replaced in place (layers.py). Only where a forward must call something else - a function, or one ReLU

@@ -10,6 +10,7 @@ from torch import fx, nn
 from torch.overrides import TorchFunctionMode
 
 from frn.conversion import known, layers, rewrite
+from frn.conversion.compare import Comparison, compare
 from frn.conversion.graphs import Arguments, Forward, learn, unchanged_random_state
 from frn.conversion.plan import FUSED, LEFT, OWN, Plan, Planner, Site
 from frn.conversion.report import Change, ConversionReport, Left
@@ -41,7 +42,8 @@ def convert(
         model: is not changed. Its class, attributes, hooks of other modules, devices and types stay.
         spec: any name of a layer, such as "gn(groups=32)+relu". An activation "none" leaves all activations as they are.
         example: what the model is called with, a tensor or a tuple of arguments. Norms that see one value per channel for
-            it (maps of 1x1) get a learned eps, "frn(eps=learned)"; forwards that take lists of tensors can be followed.
+            it (maps of 1x1) get a learned eps, "frn(eps=learned)"; forwards that take lists of tensors can be followed;
+            and forwards are compared with what was traced of them.
         init: "fresh": as new layers start. "from_bn": so that a layer gives what batch norm gave in eval mode, for samples
             whose mean square is the running one; for the norms frn, in, bn and brn.
 
@@ -51,11 +53,11 @@ def convert(
     _check(model, spec, init)
     converted = _own_activations(copy.deepcopy(model))
     arguments = {} if example is None else _arguments(converted, example)
-    plan, forwards = _make_plan(converted, spec, arguments)
+    plan, forwards, compared = _make_plan(converted, spec, arguments, example)
     report = ConversionReport(type(model).__name__, str(spec), init)
     if not plan.norms:
         return converted, report
-    job = _Conversion(converted, spec, init, plan, forwards, report)
+    job = _Conversion(converted, spec, init, plan, forwards, compared, report)
     job.run()
     if example is None:
         report.warnings.append("without an example, maps of one value are not looked for")
@@ -114,6 +116,26 @@ def _check(model: nn.Module, spec: NormActSpec, init: str) -> None:
         name, why = refused[0]
         more = f" (and {len(refused) - 1} more like it)" if len(refused) > 1 else ""
         raise ValueError(f"[convert] expected batch norms that are known but {name or 'the model'}{more} is {why}")
+    if spec.norm.batch_method:
+        _check_statistics(model, spec)
+
+
+def _check_statistics(model: nn.Module, spec: NormActSpec) -> None:
+    """A batch method keeps running statistics, with a momentum: a norm that does otherwise would become another one."""
+    for name, module in model.named_modules():
+        if not known.is_batch_norm(module):
+            continue
+        norm, place = known.read_batch_norm(module), name or "the model"
+        if norm.running_mean is None:
+            raise ValueError(
+                f"[convert] expected batch norms with running statistics for '{spec}' but {place} has none "
+                "(track_running_stats=False); take a norm of single samples, such as frn, or put a norm with statistics there"
+            )
+        if norm.averages_all and "momentum" not in spec.options:
+            raise ValueError(
+                f"[convert] expected batch norms with a momentum for '{spec}' but that of {place} is None (the mean of all "
+                f"batches); choose one, as in {spec.norm.name}(momentum=0.1)+{spec.activation.name}"
+            )
 
 
 def _own_activations(model: nn.Module) -> nn.Module:
@@ -164,13 +186,17 @@ def _arguments(model: nn.Module, example: Any) -> dict[str, Arguments]:
 
 
 def _make_plan(
-    model: nn.Module, spec: NormActSpec, arguments: dict[str, Arguments]
-) -> tuple[Plan, dict[str, Forward | str]]:
-    trial = _copy_that_shares(model)
+    model: nn.Module, spec: NormActSpec, arguments: dict[str, Arguments], example: Any
+) -> tuple[Plan, dict[str, Forward | str], Comparison]:
+    trial, compared = _copy_that_shares(model), Comparison()
     has_norms = any(known.is_batch_norm(module) for module in model.modules())
     forwards = learn(trial, arguments) if has_norms else {}
+    if has_norms and example is not None:
+        compared = compare(_copy_that_shares(model).eval(), trial, forwards, lambda copied: _call(copied, example))
+        for name, what in compared.different.items():
+            forwards[name] = f"cannot be followed: its forward as torch.fx sees it {what}"
     activation = spec.activation.name
-    return Planner(trial, forwards).plan(activation != "none", activation not in ("none", "relu")), forwards
+    return Planner(trial, forwards).plan(activation != "none", activation not in ("none", "relu")), forwards, compared
 
 
 class _WatchBatchNorm(TorchFunctionMode):
@@ -193,12 +219,13 @@ class _Conversion:
         init: str,
         plan: Plan,
         forwards: dict[str, Forward | str],
+        compared: Comparison,
         report: ConversionReport,
     ) -> None:
         self.model, self.spec, self.init, self.plan, self.report = model, spec, init, plan, report
-        self.forwards = forwards
+        self.forwards, self.compared = forwards, compared
         self.originals = {name: model.get_submodule(name) for name in plan.norms}
-        self.norms = {name: known.read_batch_norm(module) for name, module in self.originals.items()}
+        self.norms = {name: known.read_batch_norm(module, _near(model, name)) for name, module in self.originals.items()}
         self.layers: dict[str, NormAct] = {}
         self.takes: dict[str, str] = {}  # the activation that a norm takes over
         self.changes: dict[str, Change] = {}
@@ -357,6 +384,14 @@ class _Conversion:
         for why in dict.fromkeys(plan.unseen.values()):
             names = [name for name, said in plan.unseen.items() if said == why]
             report.warnings.append(f"{_some(names)}: {why}; became norms without activation, what is behind them stays")
+        for owner in self.compared.different:
+            if not any(said.startswith(f"{owner or 'the model'} ") for said in plan.unseen.values()):
+                report.warnings.append(f"{owner or 'the model'} {self.forwards[owner]}; it stays as it was")
+        if blind := [owner for owner in plan.rewritten if owner not in self.compared.reached]:
+            report.warnings.append(
+                f"{_some(blind)}: the generated forward was not compared with the one before, since no example runs it in "
+                "eval mode"
+            )
         if report.single_values and self.spec.norm.name in _LEFT_OF_ONE_VALUE:
             said = _LEFT_OF_ONE_VALUE[self.spec.norm.name]
             report.warnings.append(f"{_some(report.single_values)}: the norm sees one value per channel; {said}")
@@ -369,6 +404,17 @@ class _Conversion:
         hooked = [name for name, old in self.originals.items() if old._forward_hooks or old._forward_pre_hooks]
         if hooked:
             report.warnings.append(f"{_some(hooked)}: its hooks are not on the new layer")
+
+
+def _near(model: nn.Module, name: str) -> torch.Tensor | None:
+    """A tensor of the module's nearest surroundings that have one, for its type and device."""
+    while name:
+        name = name.rpartition(".")[0]
+        around = model.get_submodule(name)
+        for tensor in (*around.parameters(), *around.buffers()):
+            if tensor.is_floating_point():
+                return tensor
+    return None
 
 
 def _some(names: list[str]) -> str:

@@ -15,6 +15,8 @@ from torch import fx, nn
 
 from frn.conversion import known
 
+_CONSTANT = "_tensor_constant"  # torch.fx's name for a tensor that a forward makes
+
 
 def expect_default(value: Any, default: Any, name: str) -> None:
     """Stands in a generated forward for an argument that had its default when the model was converted."""
@@ -42,12 +44,26 @@ class Arguments:
         return Arguments(frozenset(bound), lengths)
 
 
+def _contexts() -> tuple:
+    """The contexts that a call would run in; torch.fx records calls without them."""
+    torch.autocast_increment_nesting()  # an autocast that is off is seen by its depth alone
+    depth = torch.autocast_decrement_nesting()
+    saved = torch._C._autograd._top_saved_tensors_default_hooks(True)  # checkpoint's, for one
+    modes = torch._C._len_torch_function_stack()  # torch.device's, for one
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), depth, saved is not None, modes
+
+
 class ShallowTracer(fx.Tracer):
     """Records one module's own forward. Modules that it calls are not looked into: each is traced by itself."""
 
     def __init__(self, arguments: Arguments | None) -> None:
         super().__init__()
         self.arguments = arguments or Arguments(frozenset(), {})
+        self.contexts: set[tuple] = set()  # arguments and result are in those of the caller
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        self.contexts.add(_contexts())
+        return super().create_node(*args, **kwargs)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         return True
@@ -112,25 +128,65 @@ def _why_not_rewritten(module: nn.Module, graphs: list[fx.Graph]) -> str:
         return "" if len(graphs) == 1 else "is a torch.fx.GraphModule that asks for its mode"
     if type(module).__reduce_ex__ is not object.__reduce_ex__ or type(module).__reduce__ is not object.__reduce__:
         return "has its own way to be pickled"
-    for graph in graphs:
-        for node in graph.nodes:
-            if node.op == "get_attr" and str(node.target).split(".")[-1].startswith("_tensor_constant"):
-                return "makes a tensor of its own in forward"
+    if any(constants_of(graph) for graph in graphs):
+        return "makes a tensor of its own in forward"
     return ""
 
 
-def _trace(module: nn.Module, training: bool, arguments: Arguments | None) -> fx.Graph:
+def constants_of(graph: fx.Graph) -> list[str]:
+    """Names of the tensors that forward makes; torch.fx keeps them as attributes of the module that it traced."""
+    names = [str(node.target) for node in graph.nodes if node.op == "get_attr"]
+    return [name for name in names if name.split(".")[-1].startswith(_CONSTANT)]
+
+
+class _Attributes:
+    """What a forward could change beside its result: attributes and buffers of the module and of those in it."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.values: list[Any] = []  # kept alive, so that no new one can be taken for an old one
+        for owner in (module, *module.children()):
+            values = {key: value for key, value in vars(owner).items() if not key.startswith(_CONSTANT)}
+            for value in (*values.values(), *owner._buffers.values()):
+                self.values.append(value)
+                if isinstance(value, dict):
+                    self.values += [*value.keys(), *value.values()]
+                elif isinstance(value, (list, set)):
+                    self.values += value
+                elif isinstance(value, torch.Tensor) and not value.is_inference():
+                    self.values.append(value._version)
+
+    def are(self, other: _Attributes) -> bool:
+        def same(one: Any, two: Any) -> bool:
+            return one is two or (type(one) is type(two) is int and one == two)
+
+        return len(self.values) == len(other.values) and all(map(same, self.values, other.values))
+
+
+def _trace(
+    module: nn.Module, training: bool, arguments: Arguments | None, gradients: bool = True
+) -> tuple[fx.Graph, str]:
+    """The graph, and what forward does that it does not show; empty if nothing."""
     modes = [(child, child.training) for child in module.modules()]
+    tracer = ShallowTracer(arguments)
     try:
         for child, _ in modes:
             child.training = training
-        graph = ShallowTracer(arguments).trace(module)
+        attributes, random_state = _Attributes(module), torch.get_rng_state()
+        with torch.set_grad_enabled(gradients):
+            graph = tracer.trace(module)
+        why = ""
+        if len(tracer.contexts) > 1:
+            why = "has calls in a context such as torch.no_grad(), torch.autocast or checkpoint"
+        elif not _Attributes(module).are(attributes):
+            why = "changes its attributes in forward"
+        elif not torch.equal(torch.get_rng_state(), random_state):
+            why = "draws random numbers in forward"
     finally:
         for child, mode in modes:
             child.training = mode
     for node in graph.nodes:
         node.type = None  # annotations name types that a generated forward does not need
-    return graph
+    return graph, why
 
 
 def _forward_of(module: nn.Module, arguments: Arguments | None) -> Forward | str:
@@ -140,12 +196,18 @@ def _forward_of(module: nn.Module, arguments: Arguments | None) -> Forward | str
     if "forward" in vars(module):
         return "has a forward of its own that is not its class's"
     try:
-        graphs = [_trace(module, training, arguments) for training in (True, False)]
+        traces = [_trace(module, training, arguments) for training in (True, False)]
+        graphs = [graph for graph, _ in traces]
+        if _source(graphs[0]) == _source(graphs[1]):
+            graphs = graphs[:1]
+        why = _why_not_rewritten(module, graphs) or traces[0][1] or traces[1][1]
+        if not why:
+            without, why = _trace(module, False, arguments, gradients=False)
+            if not why and _source(without) != _source(graphs[-1]):
+                why = "asks whether gradients are on"
     except Exception as error:  # whatever a forward does with what is not a tensor
         return f"cannot be traced ({type(error).__name__}: {(str(error).splitlines() or [''])[0]})"
-    if _source(graphs[0]) == _source(graphs[1]):
-        graphs = graphs[:1]
-    return Forward(graphs, _why_not_rewritten(module, graphs))
+    return Forward(graphs, why)
 
 
 def learn(model: nn.Module, arguments: dict[str, Arguments]) -> dict[str, Forward | str]:
@@ -153,7 +215,7 @@ def learn(model: nn.Module, arguments: dict[str, Arguments]) -> dict[str, Forwar
 
     Runs every forward on proxies. Give a copy: a forward may keep what it computes.
     """
-    with torch.no_grad(), unchanged_random_state(), warnings.catch_warnings():
+    with unchanged_random_state(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about proxies, which are no concern of the caller
         return {
             name: _forward_of(module, arguments.get(name))

@@ -30,6 +30,7 @@ class BatchNorm:
     channels: int
     eps: float
     momentum: float | None
+    averages_all: bool  # momentum=None in PyTorch: running statistics are the mean of all batches
     weight: Tensor | None
     bias: Tensor | None
     running_mean: Tensor | None
@@ -67,15 +68,18 @@ def unknown_batch_norm(module: nn.Module) -> str:
     return ""
 
 
-def read_batch_norm(module: Any) -> BatchNorm:
+def read_batch_norm(module: Any, near: Tensor | None = None) -> BatchNorm:
+    """near: a tensor of the type and on the device that a norm without any tensors is to have."""
     weight, bias, mean = module.weight, module.bias, module.running_mean
-    known = next((t for t in (weight, mean) if t is not None), torch.empty(0))
+    known = next((t for t in (weight, mean, near) if t is not None), torch.empty(0))
     channels = getattr(module, "num_features", None) or known.numel()
+    momentum = getattr(module, "momentum", None)
     return BatchNorm(
         kind=type(module).__name__,
         channels=channels,
         eps=module.eps,
-        momentum=getattr(module, "momentum", None),
+        momentum=momentum,
+        averages_all=momentum is None and hasattr(module, "momentum"),
         weight=weight,
         bias=bias,
         running_mean=mean,

@@ -53,6 +53,12 @@ def _make_class(base: Any, sources: tuple[str, ...], names: tuple[tuple[str, Any
     return cast(Any, type(base))(base.__name__, (base,), body)
 
 
+def generated(graph: fx.Graph) -> FunctionType:
+    """The graph as a function of the module and its arguments."""
+    code = graph.python_code("self")
+    return _compile(code.src, code.globals, "check")
+
+
 def set_forward(module: nn.Module, graphs: list[fx.Graph]) -> None:
     """graphs: one for both modes, or training's and eval's."""
     if isinstance(module, fx.GraphModule):  # has a graph already, and its own ways to be copied and pickled
@@ -64,7 +70,7 @@ def set_forward(module: nn.Module, graphs: list[fx.Graph]) -> None:
         graph.lint()
         code = graph.python_code("self")
         sources.append(code.src)
-        used = set(_compile(code.src, code.globals, "check").__code__.co_names)
+        used = set(generated(graph).__code__.co_names)
         names.update({name: value for name, value in code.globals.items() if name in used and name not in _STANDARD})
     base = type(module)
     module.__class__ = _make_class(cast(Any, base), tuple(sources), tuple(sorted(names.items())))
