@@ -172,8 +172,11 @@ void check_before_launch(const TrainCommandOptions& options, const Given& given)
   place.world = options.processes;
   const auto config = open_folder(options, given, RunFolder{options.out}, place);
   if (config.devices % options.processes == 0) return;
-  throw Error("train", fmt::format("--devices must be a multiple of the {} processes but is {}; give another of them",
-                                   options.processes, config.devices));
+  throw Error(
+      "train",
+      fmt::format("--devices must be a multiple of the {} processes but is {}{}", options.processes, config.devices,
+                  options.resume ? ", which a resumed run keeps; go on with a number of processes that divides it"
+                                 : "; change one of the two"));
 }
 
 void run(const TrainCommandOptions& options, const Given& given) {

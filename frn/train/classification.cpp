@@ -96,7 +96,7 @@ Description Classification::describe(const Outputs& outputs, const data::Batch& 
     const double probability = values[i].item<double>();
     if (probability < options.least_score) break;
     list.push_back({{"name", name}, {"probability", probability}});
-    out.text += fmt::format("  {:6.2f} %  {}\n", 100 * probability, name);
+    out.text += fmt::format("  {:6.2f} %  {}\n", 100 * probability, one_line(name));
   }
   out.entries["classes"] = std::move(list);
   return out;

@@ -239,7 +239,9 @@ def a_failed_fork_leaves_no_rank(work):
     if not reached:
         print("SKIPPED a failed fork: the program lies where other users may not go", flush=True)
         return
-    ended = run(command(folder / "run", "--steps", "10", "--processes", "8"), preexec_fn=few_processes)
+    arguments = command(folder / "run", "--steps", "10", "--processes", "8")
+    arguments[arguments.index("--devices") + 1] = "8"
+    ended = run(arguments, preexec_fn=few_processes)
     assert ended.returncode != 0 and "cannot start a process" in ended.stderr, (ended.returncode, ended.stderr)
     owned = [path for path in Path("/proc").glob("[0-9]*") if path.stat().st_uid == user and is_alive(path.name)]
     assert not owned, owned

@@ -8,6 +8,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "frn/core/error.h"
 
 namespace frn::train {
@@ -37,6 +39,14 @@ TEST(Classification, ALabelThatTheNetworkHasNoOutputForIsNamedWithItsSample) {
     EXPECT_STREQ(error.what(),
                  "[classification] labels must be from 0 to 3, as the network has 4 outputs, but b.png has 4");
   }
+}
+
+TEST(Classification, NamesOfClassesAreShownOnOneLine) {
+  const Classification task({.classes = {"cat\x1b[31m\nfrn: all fine", "dog"}});
+  const auto shown =
+      task.describe({at::tensor({1.0F, 0.0F}).unsqueeze(0)}, batch_of(at::tensor({0}, at::kLong)), 0, {});
+  EXPECT_EQ(std::count(shown.text.begin(), shown.text.end(), '\n'), 2) << shown.text;
+  EXPECT_EQ(shown.text.find('\x1b'), std::string::npos) << shown.text;
 }
 
 TEST(Classification, OutputsAndLabelsThatDoNotFitAreNamed) {
