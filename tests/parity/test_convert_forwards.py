@@ -1,5 +1,7 @@
 """What a forward does that torch.fx does not see: frn.convert must not lose it, and says where it leaves a forward alone."""
 
+from collections import OrderedDict
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -228,6 +230,40 @@ def test_a_forward_without_norms_that_cannot_be_followed_is_named_too():
     assert report.warnings == [
         "2 cannot be followed: its forward as torch.fx sees it gives another result for the example; it stays as it was"
     ]
+
+
+class Named(dict):
+    """As transformers' outputs: a dict with more to it."""
+
+    @property
+    def first(self):
+        return next(iter(self.values()))
+
+
+class ReturnsDict(nn.Module):
+    def __init__(self, kind, function):
+        super().__init__()
+        self.conv, self.bn = conv_bn()
+        self.relu, self.kind, self.function = nn.ReLU(), kind, function
+
+    def forward(self, x):
+        y = self.bn(self.conv(x))
+        return self.kind([("out", F.relu(y) if self.function else self.relu(y))])
+
+
+@pytest.mark.parametrize("function", [False, True], ids=["module", "function"])
+@pytest.mark.parametrize("kind", [dict, OrderedDict, Named])
+def test_results_in_dicts_are_followed_and_keep_their_class(kind, function):
+    """torch.fx makes a plain dict of each: which is as good as an OrderedDict."""
+    model = shaken(ReturnsDict(kind, function).eval())
+    converted, report = frn.convert(model, "bn+tlu", example=images(), init="from_bn")
+    result = converted(images())
+    assert report.warnings == [] and torch.equal(result["out"], model(images())["out"])
+    if kind is Named:
+        assert type(result) is Named
+        assert [left.why for left in report.left] == ["the model returns a container of a class of its own"] * function
+    else:
+        assert list(report.counts) == ["bn(eps=1e-05,momentum=0.1)+tlu"]
 
 
 class ChangesItsInput(OneNorm):

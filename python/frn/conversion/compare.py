@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ from frn.conversion.graphs import Forward, constants_of, unchanged_random_state
 class Comparison:
     reached: set[str] = field(default_factory=set)  # modules whose forward ran
     different: dict[str, str] = field(default_factory=dict)  # those whose graph gives something else, and what
+    other_class: set[str] = field(default_factory=set)  # those whose graph gives the same in another container's class
 
 
 @dataclass
@@ -68,8 +70,11 @@ def compare(
                     _set_random_state(call.random_state)
                     args, kwargs = call.arguments
                     again = generated()(module, *args, **kwargs)
-                if not _same((result, call.given), (again, call.copied)):
+                expected, other = _Parts((result, call.given)), _Parts((again, call.copied))
+                if expected.form != other.form or not all(map(_same_value, expected.values, other.values)):
                     found.different[name] = "gives another result for the example"
+                elif expected.classes != other.classes:
+                    found.other_class.add(name)
             except Exception as error:
                 said = (str(error).splitlines() or [""])[0]
                 found.different[name] = f"does not run on the example ({type(error).__name__}: {said})"
@@ -107,9 +112,24 @@ def _set_random_state(state: list[Tensor]) -> None:
         torch.cuda.set_rng_state_all(state[1:])
 
 
-def _same(one: Any, two: Any) -> bool:
-    (values, shape), (others, other_shape) = tree_flatten(one), tree_flatten(two)
-    return shape == other_shape and all(map(_same_value, values, others))
+class _Parts:
+    """What is in a result, the containers' form, and their classes, of which torch.fx makes plain ones."""
+
+    def __init__(self, result: Any) -> None:
+        self.values: list[Any] = []
+        self.form: list[tuple] = []
+        self.classes: list[type] = []
+        self._take(result)
+
+    def _take(self, value: Any) -> None:
+        if not isinstance(value, (dict, list, tuple)):
+            self.values.append(value)
+            return
+        kind = next(base for base in (dict, list, tuple) if isinstance(value, base))
+        self.form.append((kind, tuple(value) if isinstance(value, dict) else len(value)))
+        self.classes.append(dict if type(value) is OrderedDict else type(value))  # whoever reads one can read the other
+        for part in value.values() if isinstance(value, dict) else value:
+            self._take(part)
 
 
 def _same_value(one: Any, two: Any) -> bool:

@@ -195,6 +195,8 @@ def _make_plan(
         compared = compare(_copy_that_shares(model).eval(), trial, forwards, lambda copied: _call(copied, example))
         for name, what in compared.different.items():
             forwards[name] = f"cannot be followed: its forward as torch.fx sees it {what}"
+        for name in compared.other_class:
+            cast(Forward, forwards[name]).cannot_rewrite = "returns a container of a class of its own"
     activation = spec.activation.name
     return Planner(trial, forwards).plan(activation != "none", activation not in ("none", "relu")), forwards, compared
 
