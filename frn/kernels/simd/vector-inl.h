@@ -221,6 +221,16 @@ HWY_INLINE void store_some(D d, Vector<D> v, T* p, int64_t count) {
   }
 }
 
+// Asks the memory for `count` values from an offset on, which may lie past the array's end: nothing is read then.
+template <typename T>
+HWY_INLINE void fetch(const T* array, int64_t offset, int64_t count) {
+  constexpr uintptr_t kLine = 64;
+  const auto begin = reinterpret_cast<uintptr_t>(array) + static_cast<uintptr_t>(offset) * sizeof(T);
+  for (uintptr_t at = 0; at < static_cast<uintptr_t>(count) * sizeof(T); at += kLine) {
+    hwy::Prefetch(reinterpret_cast<const uint8_t*>(begin + at));
+  }
+}
+
 // The values of a shortcut, or of its gradient, which may be missing, from an offset on.
 template <typename P>
 HWY_INLINE P past(P array, int64_t by) {
