@@ -171,12 +171,7 @@ void check_before_launch(const TrainCommandOptions& options, const Given& given)
   dist::Place place;
   place.world = options.processes;
   const auto config = open_folder(options, given, RunFolder{options.out}, place);
-  if (config.devices % options.processes == 0) return;
-  throw Error(
-      "train",
-      fmt::format("--devices must be a multiple of the {} processes but is {}{}", options.processes, config.devices,
-                  options.resume ? ", which a resumed run keeps; go on with a number of processes that divides it"
-                                 : "; change one of the two"));
+  train::check_devices(config, options.processes, options.resume);
 }
 
 void run(const TrainCommandOptions& options, const Given& given) {

@@ -182,7 +182,9 @@ class Loader::Impl {
         next_to_start_(options.first_batch),
         next_to_give_(options.first_batch) {
     check(options);
-    for (const auto& sample : options.known_broken) count_broken(sample);
+    for (const auto& sample : options.known_broken) {
+      if (known_.insert(sample.name).second) count_broken(sample);
+    }
     try {
       for (int64_t i = 0; i < options.workers; ++i) workers_.emplace_back([this] { work(); });
     } catch (...) {
@@ -289,22 +291,23 @@ class Loader::Impl {
     }
   }
 
-  // Gives whether it is another one than those before.
-  bool count_broken(const BrokenSample& sample) {
-    if (!broken_.emplace(sample.name).second) return false;
+  void count_broken(const BrokenSample& sample) {
+    ++broken_count_;
     list_ += "\n  " + sample.name + ": " + sample.reason;
-    return true;
   }
 
   // When a batch is given, not when it is prepared: so the batch at which a run ends does not depend on the workers.
   void note_broken(const Prepared& prepared) {
     for (const auto& [index, reason] : prepared.broken) {
+      if (!broken_.insert(index).second) continue;
       const BrokenSample sample{preparer_.name(index), reason};
-      if (count_broken(sample)) newly_broken_.push_back(sample);
+      if (known_.contains(sample.name)) continue;
+      count_broken(sample);
+      newly_broken_.push_back(sample);
     }
-    if (static_cast<int64_t>(broken_.size()) <= options_.broken_limit) return;
+    if (broken_count_ <= options_.broken_limit) return;
     throw Error("loader", "at most " + std::to_string(options_.broken_limit) + " samples may be broken but " +
-                              std::to_string(broken_.size()) + " are; repair or remove them:" + list_);
+                              std::to_string(broken_count_) + " are; repair or remove them:" + list_);
   }
 
   void stop() {
@@ -331,7 +334,9 @@ class Loader::Impl {
   std::vector<std::thread> workers_;
 
   // Of the caller's thread alone.
-  std::set<std::string> broken_;  // by name
+  std::set<int64_t> broken_;     // of this sitting: a set may give several samples one name
+  std::set<std::string> known_;  // of those before, of which a log has the names alone
+  int64_t broken_count_ = 0;     // of all sittings
   std::vector<BrokenSample> newly_broken_;
   std::string list_;
   std::exception_ptr failure_;

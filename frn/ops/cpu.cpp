@@ -37,6 +37,7 @@ at::Tensor new_like(const at::Tensor& x) {
   return at::Tensor(at::detail::empty_strided_cpu(x.sizes(), x.strides(), x.scalar_type()));
 }
 
+// not_needed(), which other devices share and which goes through the dispatcher.
 at::Tensor no_gradient(const at::Tensor& x) { return new_tensor({0}, x.scalar_type()); }
 
 // Below this many values a parallel region costs more than it saves (measured: about 5 us to start one).

@@ -135,6 +135,14 @@ std::vector<IdleSetting> idle_settings(const TrainConfig& config, bool detects) 
   return out;
 }
 
+void check_devices(const TrainSettings& settings, int64_t processes, bool resumed) {
+  if (settings.devices % processes == 0) return;
+  throw Error("train",
+              fmt::format("devices must be a multiple of the {} processes but is {}{}", processes, settings.devices,
+                          resumed ? ", which a resumed run keeps; go on with a number of processes that divides it"
+                                  : "; change one of the two"));
+}
+
 void check(const TrainSettings& settings) {
   check_counts(settings);
   check_numbers(settings);

@@ -99,6 +99,10 @@ struct IdleSetting {
 // `detects`: whether the model finds boxes.
 std::vector<IdleSetting> idle_settings(const TrainConfig& config, bool detects);
 
+// Throws frn::Error unless the devices can be shared out among so many processes. `resumed`: a run that goes on, which
+// keeps its devices.
+void check_devices(const TrainSettings& settings, int64_t processes, bool resumed);
+
 // Throws frn::Error for the first value that cannot be: "[train] batch_per_device must be ...".
 void check(const TrainConfig& config);
 

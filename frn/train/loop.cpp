@@ -203,8 +203,8 @@ void Loop::add_up(StepResult& result) {
   stops_ = *stop_;
   if (group_->world() == 1) return;
   // Losses that are shares of the ranks' mean weight already have their own weight in them.
-  const bool weighed = !parts_.task->weighs_samples();
-  const double factor = weighed ? 1 : result.weight;
+  const bool are_shares = !parts_.task->weighs_samples();
+  const double factor = are_shares ? 1 : result.weight;
   std::vector<double> numbers{result.loss * factor, result.weight, static_cast<double>(result.samples),
                               stops_ ? 1.0 : 0.0};
   for (const auto& part : result.losses) numbers.push_back(part.value * factor);
@@ -212,7 +212,7 @@ void Loop::add_up(StepResult& result) {
   const auto sums = at::tensor(numbers, at::kDouble);
   group_->all_reduce(sums);
   const double* value = sums.const_data_ptr<double>();
-  const double whole = weighed ? static_cast<double>(group_->world()) : value[1] > 0 ? value[1] : 1;
+  const double whole = are_shares ? static_cast<double>(group_->world()) : value[1] > 0 ? value[1] : 1;
   result.loss = value[0] / whole;
   result.weight = value[1];
   result.samples = std::llround(value[2]);

@@ -53,11 +53,7 @@ std::shared_ptr<dist::Group> joined(std::shared_ptr<dist::Group> group, const Tr
 void settle_devices(TrainSettings& settings, int64_t world, const RunFolder& folder) {
   const bool fresh = !folder.holds_run();
   if (settings.devices == 1) settings.devices = fresh ? world : folder.read_config().devices;
-  if (settings.devices % world == 0) return;
-  throw Error(
-      "train",
-      fmt::format("devices must be a multiple of the {} processes but is {}{}", world, settings.devices,
-                  fresh ? "" : ", which a resumed run keeps; go on with a number of processes that divides it"));
+  check_devices(settings, world, !fresh);
 }
 
 // On rank 0; else null.

@@ -98,31 +98,20 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         groups: int = 1,
         centered: bool = False,
         activation: str = "none",
+        *,
+        shortcut=None,
     ):
-        wide = wide_type(x)
-        y, means, roots = normalised(x, wide, weight, bias, eps, groups, centered)
-        z = activated(y, wide, len(x.shape), tau, kappa, activation)
-        return rounded(z, x.dtype), means, roots
-
-    def norm_add_act_forward(
-        x,
-        shortcut,
-        weight=None,
-        bias=None,
-        eps=None,
-        tau=None,
-        kappa=None,
-        groups: int = 1,
-        centered: bool = False,
-        activation: str = "none",
-    ):
-        y, means, roots = normalised(x, wide_type(x), weight, bias, eps, groups, centered)
         wide, result = wide_type(x), x.dtype
-        if shortcut.dtype != x.dtype:  # the wider of both types
-            wide = result = ir.DataType.DOUBLE if ir.DataType.DOUBLE in (x.dtype, shortcut.dtype) else ir.DataType.FLOAT
-            y = op.Cast(y, to=wide)
-        total = op.Add(y, to(wide, shortcut))
-        return rounded(activated(total, wide, len(x.shape), tau, kappa, activation), result), means, roots
+        y, means, roots = normalised(x, wide, weight, bias, eps, groups, centered)
+        if shortcut is not None:
+            if shortcut.dtype != x.dtype:  # the wider of both types
+                wide = result = ir.DataType.DOUBLE if ir.DataType.DOUBLE in (x.dtype, shortcut.dtype) else ir.DataType.FLOAT
+                y = op.Cast(y, to=wide)
+            y = op.Add(y, to(wide, shortcut))
+        return rounded(activated(y, wide, len(x.shape), tau, kappa, activation), result), means, roots
+
+    def norm_add_act_forward(x, shortcut, *arguments, **named):
+        return norm_act_forward(x, *arguments, shortcut=shortcut, **named)
 
     def norm_add_act(*arguments, **named):
         return norm_add_act_forward(*arguments, **named)[0]

@@ -128,6 +128,19 @@ TEST(Loader, BrokenSamplesThatWereToldBeforeCountAndAreNotToldAgain) {
   EXPECT_NE(message.find("image 11"), std::string::npos) << message;
 }
 
+// As a program's own set may have it.
+class SetOfOneName : public FakeSet {
+ public:
+  using FakeSet::FakeSet;
+  std::string name(int64_t) const override { return "a sample"; }
+};
+
+TEST(Loader, BrokenSamplesOfOneNameCountEach) {
+  const auto set = std::make_shared<SetOfOneName>(kSamples, std::set<int64_t>{1, 2, 3});
+  Loader loader(set, small_pipeline(), order_of(1, false, false), {.workers = 0, .broken_limit = 2});
+  EXPECT_NE(message_of(loader).find("at most 2 samples may be broken but 3 are"), std::string::npos);
+}
+
 TEST(Loader, LeavesABrokenSampleOutWhenAsked) {
   const auto set = std::make_shared<FakeSet>(kSamples, std::set<int64_t>{5, 6, 7, 8, 9, 36});
   const auto batches = all_batches(set, order_of(1, true, false), {.workers = 2, .on_broken = OnBroken::kSkip});

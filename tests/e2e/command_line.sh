@@ -223,7 +223,7 @@ expect 0 '^image_size = 0 .*0: the data.s own size' cat "$work/step/config.toml"
 expect 2 '--epochs has no effect with --steps 1' "$frn" train --out "$work/x" --config "$work/step.toml" --epochs 3
 # Once, not by every process and then by who started them.
 once() { "$@" 2>&1 | tr '\n' '|'; }
-expect 1 '^frn: \[train\] --devices must be a multiple of the 2 processes but is 3; change one of the two\|$' \
+expect 1 '^frn: \[train\] devices must be a multiple of the 2 processes but is 3; change one of the two\|$' \
   once "$frn" train --out "$work/x" --processes 2 --devices 3
 expect 1 '^frn: \[train\] .*momentum[^|]*\|$' once "$frn" train --out "$work/x" --processes 2 --momentum 2
 expect 1 '^frn: \[train\] .*holds no run to resume[^|]*\|$' once "$frn" train --out "$work/x" --processes 2 --resume

@@ -93,7 +93,7 @@ struct ChannelsLast {
   // Rows whose gradient sums stay in registers: four additions in a chain, one between the two. Rows are often a power
   // of two apart, and more of them push each other out of the first-level cache.
   static constexpr int64_t kGradientRows = 8;
-  static constexpr int64_t kFetch = int64_t{128} * 1024;
+  static constexpr int64_t kFetchAhead = int64_t{128} * 1024;
   // Channels whose running sums fit the cache of the core beside the rows.
   static constexpr int64_t kTile = 512;
 
@@ -251,7 +251,7 @@ struct ChannelsLast {
     // A strip's lines in the next rows follow no pattern that the processor fetches by itself: sums over maps from
     // memory took up to two and a half times as long without (Zen 4). Rows of a page push each other out of the
     // first-level cache, and small maps are in the second.
-    const bool fetches = e.sample_bytes > kFetch && e.stride * static_cast<int64_t>(sizeof(T)) < 4096;
+    const bool fetches = e.sample_bytes > kFetchAhead && e.stride * static_cast<int64_t>(sizeof(T)) < 4096;
     for (int64_t row = 0; row < e.positions; row += kGradientRows) {
       const int64_t end = HWY_MIN(row + kGradientRows, e.positions) * e.stride;
       for_each_strip(e.channels, lanes(d), [&](auto s) HWY_ATTR {
