@@ -175,11 +175,11 @@ class Driver {
     for (int64_t n = 0; n < p_.samples; ++n) body(GroupRange{n, 0, p_.groups}, sample_arrays(n));
   }
 
-  // body(piece, segment) for every segment of every sample; contiguous maps are also cut by channel.
+  // body(piece, segment) for every segment of every sample, cut by channels too.
   template <typename Parallel, typename Body>
   void for_each_piece(Parallel&& parallel, Body body) const {
-    const int64_t step = piece_channels();
-    const int64_t cuts = (p_.channels + step - 1) / step;
+    const int64_t step = plan_.piece_channels;
+    const int64_t cuts = divide_up(p_.channels, step);
     parallel(p_.samples * cuts * plan_.segments, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t segment = i % plan_.segments;
@@ -188,12 +188,6 @@ class Driver {
         body(segment_of(Piece{sample, channel, std::min(step, p_.channels - channel), 0, 0}, segment), segment);
       }
     });
-  }
-  int64_t piece_channels() const {
-    if (p_.layout == Layout::kChannelsLast) return p_.channels;
-    // At least a whole cache line of sums per piece, so that no two threads write to one.
-    constexpr auto kLineOfSums = static_cast<int64_t>(kCacheLine / sizeof(double));
-    return std::max(kLineOfSums, kUnitBytes / (p_.positions * static_cast<int64_t>(sizeof(T))));
   }
 
   template <typename Parallel, typename MakePass>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 #include "frn/kernels/kernels.h"
 
@@ -61,14 +62,21 @@ struct BackwardProblem : Problem<T> {
 };
 
 // How a problem is cut. A unit is some whole groups of one sample: its values are read once from memory and then again
-// from the cache. With fewer units than threads (one sample, one group) each pass is cut into segments of positions
-// instead. Sums are always taken per segment and channel and added up in one order, so the cut never changes a bit.
+// from the cache. Where units do not keep the threads busy (one sample, one group), each pass is cut into pieces of
+// positions and channels instead. Sums are always taken per segment and channel and added up in one order, so the cut
+// never changes a bit.
 struct Plan {
   int64_t unit_groups;
   int64_t units_per_sample;
   int64_t segment;  // positions
   int64_t segments;
   bool split;
+  int64_t piece_channels;  // of a split pass, each piece of one segment
+
+  // What the threads share out.
+  int64_t pieces(int64_t samples, int64_t channels) const {
+    return samples * (split ? segments * ((channels + piece_channels - 1) / piece_channels) : units_per_sample);
+  }
 };
 
 // L1 holds 32 KiB or more on every machine we know: a unit's inputs take half of it, the output and tables the rest.
@@ -76,22 +84,56 @@ inline constexpr int64_t kUnitBytes = int64_t{16} * 1024;
 // Long enough that the cost per segment vanishes, short enough to give every core of one large map something to do.
 inline constexpr int64_t kContiguousSegment = 16384;
 inline constexpr int64_t kChannelsLastSegment = 512;
+// Fewer values take less time than another thread takes to start (measured: about 5 us).
+inline constexpr int64_t kValuesPerThread = 32768;
+// Of a channels-last row, the least that one thread reads while others read the rest: two cache lines, which processors
+// fetch together.
+inline constexpr int64_t kLeastRowBytes = 128;
+
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+inline bool keep_busy(int64_t pieces, int64_t threads) { return pieces >= 4 * threads || pieces % threads == 0; }
+
+// Channels-last rows interleave the channels, so that a unit is best a whole sample. Samples are cut between channels
+// only where they are too few for the threads, and their segments too: one image of 14x14 has a single segment.
+template <typename T>
+int64_t channels_last_unit(const Problem<T>& p, int64_t segments, int64_t threads) {
+  if (p.samples * segments >= 2 * threads) return p.groups;
+  const int64_t least =
+      std::lcm(p.group_channels(), kLeastRowBytes / static_cast<int64_t>(sizeof(T))) / p.group_channels();
+  const int64_t most_cuts = p.groups / least;
+  for (int64_t cuts = 1; cuts <= most_cuts; ++cuts) {
+    if (keep_busy(p.samples * cuts, threads)) return divide_up(divide_up(p.groups, cuts), least) * least;
+  }
+  return p.groups;
+}
+
+template <typename T>
+int64_t channels_of_piece(const Problem<T>& p, int64_t segments, int64_t threads) {
+  constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+  if (p.layout == Layout::kContiguous) {
+    // At least a whole cache line of sums per piece, so that no two threads write to one.
+    constexpr int64_t kLineOfSums = 64 / static_cast<int64_t>(sizeof(double));
+    return std::max(kLineOfSums, kUnitBytes / std::max<int64_t>(1, p.positions * kSize));
+  }
+  constexpr int64_t kLeast = kLeastRowBytes / kSize;
+  const int64_t cuts = divide_up(4 * threads, std::max<int64_t>(1, p.samples * segments));
+  return divide_up(divide_up(p.channels, cuts), kLeast) * kLeast;
+}
 
 template <typename T>
 Plan make_plan(const Problem<T>& p, int inputs, int threads) {
   Plan plan{};
   const bool contiguous = p.layout == Layout::kContiguous;
+  const int64_t busy = std::clamp<int64_t>(p.samples * p.channels * p.positions / kValuesPerThread, 1, threads);
   plan.segment = contiguous ? kContiguousSegment : kChannelsLastSegment;
-  plan.segments = std::max<int64_t>(1, (p.positions + plan.segment - 1) / plan.segment);
+  plan.segments = std::max<int64_t>(1, divide_up(p.positions, plan.segment));
   const int64_t group_bytes = p.group_channels() * p.positions * inputs * static_cast<int64_t>(sizeof(T));
-  // Channels-last rows interleave the channels: cutting them would read part of each cache line.
-  plan.unit_groups =
-      contiguous ? std::clamp<int64_t>(kUnitBytes / std::max<int64_t>(group_bytes, 1), 1, p.groups) : p.groups;
-  plan.units_per_sample = (p.groups + plan.unit_groups - 1) / plan.unit_groups;
-  const int64_t units = p.samples * plan.units_per_sample;
-  const int64_t elements = p.samples * p.channels * p.positions;
-  const bool uneven = units < int64_t{4} * threads && units % threads != 0;
-  plan.split = threads > 1 && uneven && elements >= 32768;
+  plan.unit_groups = contiguous ? std::clamp<int64_t>(kUnitBytes / std::max<int64_t>(group_bytes, 1), 1, p.groups)
+                                : std::min(channels_last_unit(p, plan.segments, busy), p.groups);
+  plan.units_per_sample = divide_up(p.groups, plan.unit_groups);
+  plan.split = !keep_busy(p.samples * plan.units_per_sample, busy);
+  plan.piece_channels = channels_of_piece(p, plan.segments, busy);
   return plan;
 }
 

@@ -40,9 +40,6 @@ at::Tensor new_like(const at::Tensor& x) {
 // not_needed(), which other devices share and which goes through the dispatcher.
 at::Tensor no_gradient(const at::Tensor& x) { return new_tensor({0}, x.scalar_type()); }
 
-// Below this many values a parallel region costs more than it saves (measured: about 5 us to start one).
-constexpr int64_t kGrain = 32768;
-
 // Whether a result is written around the cache, which saves reading its lines first. It pays when the result would not
 // stay in the last-level cache anyway, and only in whole lines: short contiguous maps start and end inside lines, and
 // half-written lines cost ten times as much (14x14 maps, Zen 4).
@@ -68,10 +65,10 @@ struct TorchParallel {
   }
 };
 
-// Pieces per parallel task, so that a task has at least kGrain values.
+// Pieces per parallel task, so that a task has at least kernels::kValuesPerThread values.
 TorchParallel parallel_over(int64_t pieces, int64_t values) {
   const int64_t per_piece = std::max<int64_t>(1, values / std::max<int64_t>(1, pieces));
-  return {std::max<int64_t>(1, kGrain / per_piece)};
+  return {std::max<int64_t>(1, kernels::kValuesPerThread / per_piece)};
 }
 
 // `count` times the number, in memory that stays as it is until this thread asks for more of it: of one call, all have
@@ -167,8 +164,7 @@ void with_driver(const kernels::Problem<T>& p, int inputs, const Run& run) {
   const auto workspace = workspace_for(p, plan, threads);
   const auto& loops = implementation().loops<T>(p.layout);
   kernels::Driver<T> driver(p, loops, plan, reinterpret_cast<std::byte*>(workspace.mutable_data_ptr()));
-  const int64_t pieces = p.samples * (plan.split ? plan.segments : plan.units_per_sample);
-  run(driver, parallel_over(pieces, p.samples * p.channels * p.positions));
+  run(driver, parallel_over(plan.pieces(p.samples, p.channels), p.samples * p.channels * p.positions));
 }
 
 template <typename T>
@@ -251,7 +247,7 @@ at::Tensor sum_over_samples(const at::Tensor& partials, int row, int64_t columns
   }
   constexpr int64_t kBlock = 64;  // columns: whole cache lines of the result per task
   at::parallel_for(0, (columns + kBlock - 1) / kBlock,
-                   std::max<int64_t>(1, kGrain / (kBlock * std::max<int64_t>(samples, 1))),
+                   std::max<int64_t>(1, kernels::kValuesPerThread / (kBlock * std::max<int64_t>(samples, 1))),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t block = begin; block < end; ++block) {
                        double totals[kBlock] = {};

@@ -143,10 +143,11 @@ std::string legend_of(const LineChart& chart) {
   return "set key outside right center noenhanced\n";
 }
 
+// Its title stands on the left: what falls to the level does so towards the right.
 std::string level_of(const Level& level) {
   return fmt::format(
       "set arrow from graph 0, first {0:.9g} to graph 1, first {0:.9g} nohead dashtype 2 linecolor rgb '#888888' back\n"
-      "set label {1} at graph 0.99, first {0:.9g} right offset 0,0.5 noenhanced font ',11' textcolor rgb '#888888'\n",
+      "set label {1} at graph 0.04, first {0:.9g} left offset 0,0.5 noenhanced font ',11' textcolor rgb '#888888'\n",
       level.y, gnuplot_text(level.title));
 }
 

@@ -2,13 +2,16 @@
 // work.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/kernels/truth.h"
 
 namespace frn::kernels {
 namespace {
 
 std::vector<Shape> shapes() {
-  return {{3, 8, 4225}, {1, 2, 17030}, {5, 33, 49}, {1, 4, 40000}, {4, 64, 1}, {2, 6, 1100}};
+  return {{3, 8, 4225}, {1, 2, 17030}, {5, 33, 49},   {1, 4, 40000},
+          {4, 64, 1},   {2, 6, 1100},  {1, 1400, 49}, {2, 75, 600}};
 }
 
 template <typename F>
@@ -71,6 +74,29 @@ TEST(Determinism, SumsThatThreadsShareDoNotChangeABit) {
     EXPECT_EQ(one.dgamma, many.dgamma);
     EXPECT_EQ(one.dkappa, many.dkappa);
     EXPECT_EQ(one.deps, many.deps);
+  }
+}
+
+// Of small channels-last maps one image has a single segment, whose rows all channels share.
+TEST(Plan, FewImagesKeepEveryThreadBusy) {
+  for (const auto& shape : {Shape{1, 2048, 49}, Shape{1, 1024, 196}, Shape{2, 512, 784}, Shape{3, 256, 3136}}) {
+    for (const int64_t groups : {shape.channels, shape.channels / 32, int64_t{1}}) {
+      for (const auto layout : {Layout::kContiguous, Layout::kChannelsLast}) {
+        for (const int threads : {1, 2, 3, 16, 64}) {
+          Problem<float> p;
+          p.samples = shape.samples;
+          p.channels = shape.channels;
+          p.positions = shape.positions;
+          p.groups = groups;
+          p.layout = layout;
+          const auto plan = make_plan(p, 1, threads);
+          const int64_t values = shape.samples * shape.channels * shape.positions;
+          EXPECT_GE(plan.pieces(p.samples, p.channels), std::min<int64_t>(threads, values / kValuesPerThread))
+              << shape.samples << "x" << shape.channels << "x" << shape.positions << ", " << groups << " groups, "
+              << threads << " threads, layout " << static_cast<int>(layout);
+        }
+      }
+    }
   }
 }
 
