@@ -41,10 +41,10 @@ class Driver {
     }
     if (p_.norm == Norm::kCentered) {
       sum_split(parallel, 1, [&](const ChannelArrays<A>&, int64_t) { return sum_pass(); });
-      for_each_sample([&](GroupRange range, const ChannelArrays<A>& a) { finish_mean(p_, range, a); });
+      for_each_sample(parallel, [&](GroupRange range, const ChannelArrays<A>& a) { finish_mean(p_, range, a); });
     }
     sum_split(parallel, 1, [&](const ChannelArrays<A>& a, int64_t origin) { return square_pass(a, origin); });
-    for_each_sample([&](GroupRange range, const ChannelArrays<A>& a) { finish_rstd(p_, loops_, range, a); });
+    for_each_sample(parallel, [&](GroupRange range, const ChannelArrays<A>& a) { finish_rstd(p_, loops_, range, a); });
     for_each_piece(parallel, [&](const Piece& piece, int64_t) { write(piece, sample_arrays(piece.sample), 0); });
   }
 
@@ -72,10 +72,12 @@ class Driver {
       });
       return;
     }
-    for_each_sample([&](GroupRange range, const ChannelArrays<A>& arrays) { spread_statistics(p_, range, arrays); });
+    for_each_sample(parallel,
+                    [&](GroupRange range, const ChannelArrays<A>& arrays) { spread_statistics(p_, range, arrays); });
     sum_split(parallel, kGradientSums, sum_pass_of);
-    for_each_sample(
-        [&](GroupRange range, const ChannelArrays<A>& arrays) { finish_gradients(p, loops_, range, arrays); });
+    for_each_sample(parallel, [&](GroupRange range, const ChannelArrays<A>& arrays) {
+      finish_gradients(p, loops_, range, arrays);
+    });
     if (p.dx == nullptr) return;
     for_each_piece(parallel, [&](const Piece& piece, int64_t) { write(piece, sample_arrays(piece.sample), 0); });
   }
@@ -170,9 +172,15 @@ class Driver {
                                      index * segment_sums_bytes(p_));
   }
 
-  template <typename Body>
-  void for_each_sample(Body body) const {
-    for (int64_t n = 0; n < p_.samples; ++n) body(GroupRange{n, 0, p_.groups}, sample_arrays(n));
+  // With few threads this is next to nothing beside the maps; with as many as samples it would be what all wait for.
+  template <typename Parallel, typename Body>
+  void for_each_sample(Parallel&& parallel, Body body) const {
+    constexpr int64_t kWorthThreads = 4096;  // channels, some nanoseconds each
+    const auto finish = [&](int64_t begin, int64_t end, int) {
+      for (int64_t n = begin; n < end; ++n) body(GroupRange{n, 0, p_.groups}, sample_arrays(n));
+    };
+    if (p_.samples * p_.channels < kWorthThreads) return finish(0, p_.samples, 0);
+    parallel(p_.samples, finish);
   }
 
   // body(piece, segment) for every segment of every sample, cut by channels too.
