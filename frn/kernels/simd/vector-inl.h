@@ -227,7 +227,8 @@ HWY_INLINE void fetch(const T* array, int64_t offset, int64_t count) {
   constexpr uintptr_t kLine = 64;
   const auto begin = reinterpret_cast<uintptr_t>(array) + static_cast<uintptr_t>(offset) * sizeof(T);
   for (uintptr_t at = 0; at < static_cast<uintptr_t>(count) * sizeof(T); at += kLine) {
-    hwy::Prefetch(reinterpret_cast<const uint8_t*>(begin + at));
+    // Adding to a pointer must not lead past its array, so the sum is one of integers.
+    hwy::Prefetch(reinterpret_cast<const uint8_t*>(begin + at));  // NOLINT(performance-no-int-to-ptr)
   }
 }
 
