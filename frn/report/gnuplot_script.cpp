@@ -143,12 +143,14 @@ std::string legend_of(const LineChart& chart) {
   return "set key outside right center noenhanced\n";
 }
 
-// Its title stands on the left: what falls to the level does so towards the right.
+// Its title stands on the left, for what falls to the level does so towards the right, and under it, for an inset
+// stands over it.
 std::string level_of(const Level& level) {
+  constexpr double kRoom = 6;  // of a hundred: less has no room for a line of text
   return fmt::format(
       "set arrow from graph 0, first {0:.9g} to graph 1, first {0:.9g} nohead dashtype 2 linecolor rgb '#888888' back\n"
-      "set label {1} at graph 0.04, first {0:.9g} left offset 0,0.5 noenhanced font ',11' textcolor rgb '#888888'\n",
-      level.y, gnuplot_text(level.title));
+      "set label {1} at graph 0.04, first {0:.9g} left offset 0,{2} noenhanced font ',11' textcolor rgb '#888888'\n",
+      level.y, gnuplot_text(level.title), level.y < kRoom ? 0.5 : -0.6);
 }
 
 std::string x_axis_of(const LineChart& chart) {
