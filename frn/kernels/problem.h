@@ -61,6 +61,8 @@ struct BackwardProblem : Problem<T> {
   typename Problem<T>::A* partials = nullptr;
 };
 
+inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 // How a problem is cut. A unit is some whole groups of one sample: its values are read once from memory and then again
 // from the cache. Where units do not keep the threads busy (one sample, one group), each pass is cut into pieces of
 // positions and channels instead. Sums are always taken per segment and channel and added up in one order, so the cut
@@ -75,7 +77,7 @@ struct Plan {
 
   // What the threads share out.
   int64_t pieces(int64_t samples, int64_t channels) const {
-    return samples * (split ? segments * ((channels + piece_channels - 1) / piece_channels) : units_per_sample);
+    return samples * (split ? segments * divide_up(channels, piece_channels) : units_per_sample);
   }
 };
 
@@ -86,16 +88,17 @@ inline constexpr int64_t kContiguousSegment = 16384;
 inline constexpr int64_t kChannelsLastSegment = 512;
 // Fewer values take less time than another thread takes to start (measured: about 5 us).
 inline constexpr int64_t kValuesPerThread = 32768;
-// Of a channels-last row, the least that one thread reads while others read the rest: two cache lines, which processors
-// fetch together.
-inline constexpr int64_t kLeastRowBytes = 128;
+inline constexpr size_t kCacheLine = 64;
+// Of a channels-last row, the least that one thread reads while others read the rest: processors fetch two lines
+// together.
+inline constexpr int64_t kLeastRowBytes = 2 * kCacheLine;
 
-inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
+// Whether so many pieces are shared out without threads that wait long for the others.
 inline bool keep_busy(int64_t pieces, int64_t threads) { return pieces >= 4 * threads || pieces % threads == 0; }
 
-// Channels-last rows interleave the channels, so that a unit is best a whole sample. Samples are cut between channels
-// only where they are too few for the threads, and their segments too: one image of 14x14 has a single segment.
+// The groups of a unit. Channels-last rows interleave the channels, so that a unit is best a whole sample. Samples are
+// cut between channels only where they are too few for the threads, and their segments too: one image of 14x14 has a
+// single segment.
 template <typename T>
 int64_t channels_last_unit(const Problem<T>& p, int64_t segments, int64_t threads) {
   if (p.samples * segments >= 2 * threads) return p.groups;
@@ -103,17 +106,19 @@ int64_t channels_last_unit(const Problem<T>& p, int64_t segments, int64_t thread
       std::lcm(p.group_channels(), kLeastRowBytes / static_cast<int64_t>(sizeof(T))) / p.group_channels();
   const int64_t most_cuts = p.groups / least;
   for (int64_t cuts = 1; cuts <= most_cuts; ++cuts) {
-    if (keep_busy(p.samples * cuts, threads)) return divide_up(divide_up(p.groups, cuts), least) * least;
+    if (keep_busy(p.samples * cuts, threads))
+      return std::min(divide_up(divide_up(p.groups, cuts), least) * least, p.groups);
   }
   return p.groups;
 }
 
+// A piece is some channels of one segment, of a pass that is split.
 template <typename T>
 int64_t channels_of_piece(const Problem<T>& p, int64_t segments, int64_t threads) {
   constexpr auto kSize = static_cast<int64_t>(sizeof(T));
   if (p.layout == Layout::kContiguous) {
     // At least a whole cache line of sums per piece, so that no two threads write to one.
-    constexpr int64_t kLineOfSums = 64 / static_cast<int64_t>(sizeof(double));
+    constexpr auto kLineOfSums = static_cast<int64_t>(kCacheLine / sizeof(double));
     return std::max(kLineOfSums, kUnitBytes / std::max<int64_t>(1, p.positions * kSize));
   }
   constexpr int64_t kLeast = kLeastRowBytes / kSize;
@@ -130,7 +135,7 @@ Plan make_plan(const Problem<T>& p, int inputs, int threads) {
   plan.segments = std::max<int64_t>(1, divide_up(p.positions, plan.segment));
   const int64_t group_bytes = p.group_channels() * p.positions * inputs * static_cast<int64_t>(sizeof(T));
   plan.unit_groups = contiguous ? std::clamp<int64_t>(kUnitBytes / std::max<int64_t>(group_bytes, 1), 1, p.groups)
-                                : std::min(channels_last_unit(p, plan.segments, busy), p.groups);
+                                : channels_last_unit(p, plan.segments, busy);
   plan.units_per_sample = divide_up(p.groups, plan.unit_groups);
   plan.split = !keep_busy(p.samples * plan.units_per_sample, busy);
   plan.piece_channels = channels_of_piece(p, plan.segments, busy);

@@ -7,8 +7,6 @@
 
 namespace frn::kernels {
 
-inline constexpr size_t kCacheLine = 64;
-
 // Per-channel arrays of `channels` entries. Every array starts on a cache line of its own, so that no two threads
 // ever write to one line.
 template <typename A>

@@ -143,10 +143,10 @@ std::string legend_of(const LineChart& chart) {
   return "set key outside right center noenhanced\n";
 }
 
-// Its title stands on the left, for what falls to the level does so towards the right, and under it, for an inset
-// stands over it.
+// The title stands at the left end, since curves fall to the level towards the right, and under the line, since an
+// inset may be above it.
 std::string level_of(const Level& level) {
-  constexpr double kRoom = 6;  // of a hundred: less has no room for a line of text
+  constexpr double kRoom = 6;  // per cent: lower levels have no room for a line of text
   return fmt::format(
       "set arrow from graph 0, first {0:.9g} to graph 1, first {0:.9g} nohead dashtype 2 linecolor rgb '#888888' back\n"
       "set label {1} at graph 0.04, first {0:.9g} left offset 0,{2} noenhanced font ',11' textcolor rgb '#888888'\n",

@@ -105,7 +105,8 @@ def translation_table() -> dict[Callable[..., Any], Callable[..., Any]]:
         y, means, roots = normalised(x, wide, weight, bias, eps, groups, centered)
         if shortcut is not None:
             if shortcut.dtype != x.dtype:  # the wider of both types
-                wide = result = ir.DataType.DOUBLE if ir.DataType.DOUBLE in (x.dtype, shortcut.dtype) else ir.DataType.FLOAT
+                either_is_double = ir.DataType.DOUBLE in (x.dtype, shortcut.dtype)
+                wide = result = ir.DataType.DOUBLE if either_is_double else ir.DataType.FLOAT
                 y = op.Cast(y, to=wide)
             y = op.Add(y, to(wide, shortcut))
         return rounded(activated(y, wide, len(x.shape), tau, kappa, activation), result), means, roots
